@@ -1,0 +1,55 @@
+# The daily commands. `make demo` and `make test` work on a fresh machine with Python 3.10 or newer and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench format clean
+
+help: ## Show this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+demo: $(VENV)/demo ## Train a model on 1 main and 3 Dask workers, on this machine
+	$(BIN)/muster run examples/dask/job.yaml
+
+test: $(VENV)/dev ## Format, lint, types, then every test
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+check: $(VENV)/dev ## Format, lint, types and the unit tests: under a minute
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q -n 2 -m unit
+
+bench: $(VENV)/dev ## Measure against peers and floors; prints ratios
+	$(BIN)/python -m benchmarks
+
+format: $(VENV)/dev ## Mend what can be mended by itself
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean: ## Remove the environment and all caches
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
+
+$(VENV)/base: pyproject.toml constraints.txt
+	@echo "setting up $(VENV) (once)"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "Muster needs Python 3.10 or newer; try: make PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then apt-get update -q && apt-get install -y -q python3-venv && $(PYTHON) -m venv $(VENV); \
+	  else echo "python's venv module is missing; install it first, such as: sudo apt-get install python3-venv"; exit 1; fi; }
+	@touch $@
+
+$(VENV)/demo: $(VENV)/base
+	@echo "installing Muster and Dask into $(VENV)"
+	@$(PIP) --editable '.[dask]'
+	@touch $@
+
+$(VENV)/dev: $(VENV)/demo
+	@echo "installing PyTorch and the tools of development into $(VENV) (about 1 GB)"
+	@$(PIP) --upgrade pip
+	@$(PIP) torch --editable '.[dask,pytorch]' --group dev
+	@touch $@

@@ -1,0 +1,80 @@
+"""The group of all verbs. Their one-line helps stand here, so that `--help` loads none of them."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+import click
+
+VERBS = {
+    "init": "Write a commented job file and an example script.",
+    "plan": "Show what a run would create. Nothing exists yet.",
+    "run": "Run a job as one cluster; the exit code is the script's.",
+    "ps": "List runs.",
+    "status": "Show one run: its state, nodes, last values and end.",
+    "logs": "Show a run's lines, merged in time.",
+    "stop": "Stop a run, and wait until it has ended.",
+    "outputs": "List or fetch what a run's script left.",
+    "schema": "Print the JSON Schema of job files.",
+    "node": "Be one node of a run; all it needs is in its environment.",
+}
+
+
+class Verbs(click.Group):
+    """Loads a verb's module when the verb is used, and turns Muster's errors into lines."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in VERBS:
+            return None
+        command: click.Command = import_module(f"muster.cli.{cmd_name}").command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in VERBS and not args[0].startswith("-"):
+            import difflib
+
+            near = difflib.get_close_matches(args[0], VERBS, n=1)
+            ctx.fail(f"no such command {args[0]!r}." + (f" Did you mean {near[0]!r}?" if near else ""))
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(VERBS.items()))
+
+    def invoke(self, ctx: click.Context) -> object:
+        from ..errors import MusterError
+
+        try:
+            return super().invoke(ctx)
+        except MusterError as error:
+            click.echo(f"muster: {error}", err=True)
+            sys.exit(error.exit_code)
+        except BrokenPipeError:
+            # Whoever read our lines has had enough, as `head` does.
+            sys.stderr.close()
+            sys.exit(141)
+
+
+def _version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+    if value:
+        from .. import __version__
+
+        click.echo(f"muster {__version__}")
+        ctx.exit()
+
+
+@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version.")
+def main() -> None:
+    """Run a training script as one distributed cluster.
+
+    \b
+    muster init            make a job file and a script to start from
+    muster run job.yaml    run it
+    """

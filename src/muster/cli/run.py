@@ -1,0 +1,83 @@
+"""`muster run`."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from ..launching import Run
+    from ..workdir.records import Result
+    from .screen import Screen
+
+
+@click.command(help="Run JOB as one cluster. The exit code is the script's own (docs/exit-codes.md has the others).")
+@click.argument("job", type=click.Path(path_type=Path), default="job.yaml")
+@click.option("--on", metavar="TARGET", help="A target of muster.toml; by default its default, else local.")
+@click.option("--detach", is_flag=True, help="Print the run's id and return; the run needs no terminal.")
+@click.option("--resume", metavar="RUN", help="Take up a run whose launcher died before all its nodes were started.")
+@click.option("--work-dir", metavar="URL", help="With --resume: where the run is, if it was launched elsewhere.")
+@click.option("--quiet", is_flag=True, help="Show nothing but errors.")
+def command(job: Path, on: str | None, detach: bool, resume: str | None, work_dir: str | None, quiet: bool) -> None:
+    from .. import launching
+    from .screen import screen
+
+    with screen(quiet or detach) as shown:
+        # A closed terminal ends the run as Ctrl-C does; whatever kills us outright ends it through the nodes' lifeline.
+        signal.signal(signal.SIGHUP, _interrupt)
+        signal.signal(signal.SIGTERM, _interrupt)
+        if resume:
+            run = launching.resume(resume, work_dir, shown.say)
+        else:
+            run = launching.start(launching.plan(launching.load(job), on, job.parent), detach, shown.say)
+        if detach:
+            click.echo(run.id)
+            return
+        sys.exit(follow(run, shown))
+
+
+def follow(run: Run, shown: Screen) -> int:
+    """Shows the run until it has ended. The first Ctrl-C stops it, the second ends it at once."""
+    shown.begin(run.id)
+    try:
+        result = asyncio.run(_watch(run, shown))
+    except KeyboardInterrupt:
+        shown.say("stopping; once more to end it at once")
+        try:
+            result = run.stop("stopped from its terminal")
+        except KeyboardInterrupt:
+            run.end()
+            result = run.poll()
+    if result is None:
+        shown.say(f"run {run.id} ended without a result")
+        return 125
+    shown.end(result)
+    return result.exit_code
+
+
+async def _watch(run: Run, shown: Screen) -> Result | None:
+    from ..node.watching import watch
+
+    looking = asyncio.ensure_future(_look_after(run))
+    try:
+        watched = await watch(run.folder, shown.lines, shown.state, alive=lambda: not looking.done())
+        ended = await looking
+    finally:
+        looking.cancel()
+    return ended or watched
+
+
+async def _look_after(run: Run) -> Result | None:
+    """Lost nodes are started again, ended ones are taken off the process table, until none is left."""
+    while (result := run.poll()) is None and run.has_nodes():
+        await asyncio.to_thread(run.pause, 0.5)
+    return result
+
+
+def _interrupt(_number: int, _frame: object) -> None:
+    raise KeyboardInterrupt

@@ -1,0 +1,111 @@
+"""What `muster run` shows: a live view in a terminal, plain lines in a pipe, nothing when quiet."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ..workdir.loglines import LogLine
+from ..workdir.records import Result
+
+_PATIENCE = 1.0
+"""Seconds of waiting after which the missing nodes are named."""
+
+
+class Screen:
+    """Plain lines: the script's to standard output, Muster's own to standard error."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._links: dict[str, str] = {}
+        self._waiting: tuple[str, ...] = ()
+        self._asked = 0.0
+
+    def say(self, text: str) -> None:
+        print(f"muster: {text}", file=sys.stderr, flush=True)  # noqa: T201
+
+    def begin(self, run: str) -> None:
+        self._run = run
+        self.say(f"run {run}")
+
+    def lines(self, lines: list[LogLine]) -> None:
+        for line in lines:
+            if line.stream == "note":
+                self.say(f"{line.node}: {line.text}")
+        text = "".join(f"{prefix(line)}{line.text}\n" for line in lines if line.stream in ("out", "err"))
+        if text:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+
+    def state(self, state: dict[str, Any]) -> None:
+        for name, link in state.get("links", {}).items():
+            if self._links.get(name) != link:
+                self._links[name] = link
+                self.say(f"{name}: {link}")
+        missing = tuple(state.get("missing", ()))
+        if missing and missing != self._waiting and time.monotonic() - self._began > _PATIENCE:
+            self._waiting = missing
+            self.say(f"waiting for {', '.join(missing)}")
+
+    def end(self, result: Result) -> None:
+        for line in summary(result, time.monotonic() - self._began):
+            self.say(line)
+
+    def close(self) -> None:
+        """Leaves the terminal as it was."""
+
+
+class Quiet(Screen):
+    """Nothing but a failed end."""
+
+    def say(self, text: str) -> None:
+        pass
+
+    def lines(self, lines: list[LogLine]) -> None:
+        pass
+
+    def end(self, result: Result) -> None:
+        if result.exit_code:
+            for line in summary(result, time.monotonic() - self._began):
+                print(f"muster: {line}", file=sys.stderr)  # noqa: T201
+
+
+@contextmanager
+def screen(quiet: bool) -> Iterator[Screen]:
+    shown = _screen(quiet)
+    try:
+        yield shown
+    finally:
+        shown.close()
+
+
+def _screen(quiet: bool) -> Screen:
+    if quiet:
+        return Quiet()
+    if sys.stdout.isatty() and sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb":
+        from .live import Live
+
+        return Live()
+    return Screen()
+
+
+def prefix(line: LogLine) -> str:
+    who = f"rank {line.rank}" if line.rank is not None else f"{line.node} {line.process}"
+    return f"[{who}] "
+
+
+def summary(result: Result, seconds: float) -> list[str]:
+    """The end in a few lines: a failing rank's own words come first."""
+    told = []
+    failure = result.failure
+    if failure and result.exit_code:
+        rank = f"{failure.process} on {failure.node}" if failure.process != "node" else failure.node
+        told.append(f"{rank} failed first, with exit code {failure.exit_code}. Its last lines:")
+        told += [f"  {line}" for line in failure.tail]
+    detail = f": {result.detail}" if result.detail else ""
+    told.append(f"run {result.run} {result.state} after {seconds:.1f} s ({result.end.value}{detail})")
+    return told

@@ -1,0 +1,37 @@
+"""A plan in words."""
+
+from __future__ import annotations
+
+from ..spec.units import duration_text, size_text
+from ..targets.base import Plan
+
+
+def lines(plan: Plan) -> list[str]:
+    job = plan.job
+    told = [
+        f"{job.name}: {job.framework} on {plan.target}, {len(plan.nodes)} node{'s' if len(plan.nodes) > 1 else ''}",
+        f"  work dir      {plan.work_dir}",
+        f"  python        {plan.python}" + (f", with {plan.requirements}" if plan.requirements else ""),
+    ]
+    if plan.code:
+        size = size_text(plan.code.bytes)
+        told.append(f"  code          {plan.code.source}: {plan.code.files} files, {size}, {plan.code.digest[:12]}")
+    if job.entry:
+        told.append(f"  script        {' '.join([job.entry, *map(repr, job.args)])}")
+    if job.env:
+        told.append(f"  environment   {', '.join(f'{name}={value}' for name, value in job.env.items())}")
+    if job.secrets:
+        told.append(f"  secrets       {', '.join(job.secrets)} (from your environment; never written down)")
+    told += [
+        f"  ready within  {duration_text(job.timeout)}",
+        f"  ends within   {duration_text(job.ttl) if job.ttl else 'no bound: it has no ttl'}"
+        + ("" if job.ephemeral else " (it stays after the script)"),
+        f"  retries       {job.retries}",
+        f"  network       {plan.network}",
+        f"  price         {'nothing' if plan.kind == 'local' else plan.price_per_hour or 'unknown'}",
+        "",
+    ]
+    for node in plan.nodes:
+        ports = ", ".join(f"{name} {number}" for name, number in node.ports.items()) or "none"
+        told.append(f"  {node.name:<12}  ports {ports}; folder {node.folder}")
+    return [*told, "", "Nothing was created. `muster run` does just this."]

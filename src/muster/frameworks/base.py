@@ -1,0 +1,142 @@
+"""What a framework is to Muster: a handful of questions answered with values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
+
+from ..spec.fields import Kind
+from ..spec.job import Job
+from ..workdir.records import MainConfig, Member
+
+
+@dataclass(frozen=True)
+class Scene:
+    """All that a framework may know of the node it is asked about."""
+
+    run: str
+    node: str
+    role: str
+    job: Job
+    python: str
+    code: Path
+    folder: Path
+    """The node's own folder, for what the framework has to put on a disk."""
+    address: str
+    ports: Mapping[str, int]
+    main: MainConfig
+    processes: int
+    members: Sequence[Member] = ()
+    """Every computing node; known only where the framework gathers."""
+    fixed_ports: bool = True
+    """False on one machine, where default ports would collide and every service takes a free one."""
+
+    @property
+    def options(self) -> dict[str, object]:
+        return self.job.options_of(self.role)
+
+    def entry_argv(self) -> tuple[str, ...]:
+        """The script and its arguments, each one word, for the script's Python."""
+        if not self.job.entry:
+            return ()
+        return (str(self.code / self.job.entry), *self.job.args)
+
+
+@dataclass(frozen=True)
+class Command:
+    """One process of a node."""
+
+    process: str
+    """Its name within the node: `scheduler`, `worker`, `script`, `rank 3`."""
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+    rank: int | None = None
+    script: bool = False
+    """The user's script, whose end is the node's; otherwise a service, which must stay up."""
+    streams: int = 0
+    """How many ranks it starts by itself, each of which writes to a pipe of its own instead of to this process's."""
+
+
+@dataclass(frozen=True)
+class HttpCount:
+    """Ready when a JSON page's `field` has reached `least`."""
+
+    url: str
+    field: str
+    least: int
+
+
+@dataclass(frozen=True)
+class Port:
+    """A port that a node listens on, as the plan names it."""
+
+    name: str
+    number: int
+    last: int = 0
+    """The end of a range, where a service takes the first free one of it."""
+
+    def __str__(self) -> str:
+        return f"{self.number}-{self.last}" if self.last else str(self.number)
+
+
+class Framework:
+    """The questions. A framework of one's own is a subclass named by an entry point in `muster.frameworks`."""
+
+    name: ClassVar[str]
+    module: ClassVar[str]
+    """What the script's Python must be able to import."""
+    install: ClassVar[str]
+    """The line that makes it so."""
+    elastic: ClassVar[bool] = False
+    roles: ClassVar[frozenset[str]] = frozenset({"main", "worker"})
+    options: ClassVar[Mapping[str, Kind]] = {}
+    probed: ClassVar[bool] = False
+    """Whether `ready` has something to ask."""
+    entry_needed: ClassVar[bool] = True
+    """False where a cluster without a script is of use."""
+
+    def gathers(self, job: Job) -> bool:
+        """Whether no node starts before all are known, because each must be told of the others."""
+        return not job.workers.elastic
+
+    def survives_loss(self, job: Job) -> bool:
+        """Whether the cluster goes on by itself when a worker is lost."""
+        return job.workers.elastic
+
+    def script_everywhere(self, job: Job) -> bool:
+        """Whether every computing node runs the script, or main alone."""
+        return True
+
+    def processes(self, job: Job, gpus: int) -> int:
+        """How many processes a node runs."""
+        return job.processes or gpus or 1
+
+    def ports(self, job: Job, role: str) -> tuple[Port, ...]:
+        """What a node of this role listens on, in the order in which free ports are given to it."""
+        return ()
+
+    def open_ports(self, job: Job) -> str:
+        """What the network must let through between the nodes, in words."""
+        return ", ".join(str(port) for role in sorted(self.roles) for port in self.ports(job, role))
+
+    def services(self, scene: Scene) -> tuple[Command, ...]:
+        """What a node starts as soon as main is known."""
+        return ()
+
+    def scripts(self, scene: Scene) -> tuple[Command, ...]:
+        """What runs the user's script on this node."""
+        return ()
+
+    def ready(self, scene: Scene, least: int) -> HttpCount | None:
+        """What main asks, beside every node having started, before the cluster counts as ready."""
+        return None
+
+    def links(self, scene: Scene) -> dict[str, str]:
+        """Pages worth showing to the user, by name."""
+        return {}
+
+    def complaint(self, tail: Sequence[str]) -> bool:
+        """Whether a failed process's last lines only complain about a peer that was lost."""
+        return False

@@ -1,0 +1,51 @@
+"""Which frameworks there are: two by name, the rest by entry point, each imported only when a job asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+
+from ..errors import MusterError
+from ..spec.facts import Facts
+from .base import Framework
+
+_BUILT_IN = {
+    "dask": "muster.frameworks.dask:Dask",
+    "pytorch": "muster.frameworks.pytorch:PyTorch",
+}
+
+
+def _plugins() -> dict[str, str]:
+    # Costs as much as an interpreter's start, so it is asked only when a name is not built in.
+    from importlib.metadata import entry_points
+
+    return {point.name: point.value for point in entry_points(group="muster.frameworks")}
+
+
+def names() -> Sequence[str]:
+    return sorted({*_BUILT_IN, *_plugins()})
+
+
+def framework(name: str) -> Framework:
+    """The framework of this name, or an error that lists those there are."""
+    dotted = _BUILT_IN.get(name) or _plugins().get(name)
+    if dotted is None:
+        raise MusterError(f"no framework is called {name!r}", f"There are: {', '.join(names())}.")
+    module, _, attribute = dotted.partition(":")
+    made = getattr(import_module(module), attribute)()
+    if not isinstance(made, Framework):
+        raise MusterError(f"{dotted} is not a muster.frameworks.base.Framework", "Mend the plugin that provides it.")
+    return made
+
+
+class Known:
+    """The frameworks as the job's checks see them."""
+
+    def names(self) -> Sequence[str]:
+        return names()
+
+    def facts(self, name: str) -> Facts | None:
+        if name not in _BUILT_IN and name not in _plugins():
+            return None
+        found = framework(name)
+        return Facts(elastic=found.elastic, roles=found.roles, options=found.options)

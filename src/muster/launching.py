@@ -1,0 +1,199 @@
+"""Launching a job and holding on to its run: the verbs of the command as functions."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from .errors import JobError, LaunchError, MusterError, NotFound, RunNotFound
+from .frameworks.registry import Known
+from .spec.config import Target as TargetConfig
+from .spec.config import load_config
+from .spec.job import Job
+from .spec.load import check_job
+from .spec.load import load as load_job
+from .targets.base import Launched, Plan
+from .targets.registry import target
+from .workdir.document import CodeRef, JobDocument
+from .workdir.index import IndexEntry, entries, find, remember
+from .workdir.opening import open_store
+from .workdir.records import Result
+from .workdir.run import RunFolder, new_run_id
+from .workdir.view import gone
+
+Say = Callable[[str], None]
+_STOPPED_WITHIN = 60.0
+
+
+def load(path: str | os.PathLike[str]) -> Job:
+    """The job in this file, checked. Every mistake is in the one `JobError` that it may raise."""
+    return load_job(path, Known())
+
+
+def plan(job: Job, on: str | None = None, folder: str | os.PathLike[str] = ".") -> Plan:
+    """What `run` would create, on the target called `on` in the `muster.toml` of `folder`. Touches nothing."""
+    if problems := check_job(job, Known()):
+        raise JobError(problems)
+    return target(load_config(folder).target(on)).plan(job)
+
+
+def run(job: Job, on: str | None = None, folder: str | os.PathLike[str] = ".", detach: bool = False) -> Run:
+    """Starts a run of the job. It ends with this process unless it is detached."""
+    return start(plan(job, on, folder), detach=detach)
+
+
+def runs() -> list[Run]:
+    """The runs launched from this account, the newest first."""
+    return [Run(entry.run, entry.work_dir) for entry in entries()]
+
+
+class Run:
+    """One launch of a job."""
+
+    def __init__(self, run: str, work_dir: str, launched: Launched | None = None) -> None:
+        self.id, self.work_dir = run, work_dir
+        self._launched = launched
+
+    @classmethod
+    def find(cls, wish: str, work_dir: str | None = None) -> Run:
+        """The run of this id, or of the id that begins so; `work_dir` where it was launched elsewhere."""
+        if work_dir is None:
+            entry = find(wish)
+            return cls(entry.run, entry.work_dir)
+        if not RunFolder(open_store(work_dir), wish).exists():
+            raise RunNotFound(
+                f"no run is called {wish!r} in {work_dir}", f"`muster ps --work-dir {work_dir}` lists them."
+            )
+        return cls(wish, work_dir)
+
+    @property
+    def folder(self) -> RunFolder:
+        return RunFolder(open_store(self.work_dir), self.id)
+
+    def poll(self) -> Result | None:
+        """The result, or None while the run goes on. Looks after nodes that were started from here."""
+        if self._launched and not self._launched.poll():
+            return None
+        return self.folder.result()
+
+    def wait(self, timeout: float | None = None) -> Result:
+        """Waits for the end."""
+        until = None if timeout is None else time.monotonic() + timeout
+        while (result := self.poll()) is None:
+            if until is not None and time.monotonic() >= until:
+                raise MusterError(f"run {self.id} has not ended within {timeout:g} s")
+            self.pause(0.5)
+        return result
+
+    def has_nodes(self) -> bool:
+        """Whether nodes that were started from here are left."""
+        return self._launched is not None and not self._launched.poll()
+
+    def pause(self, seconds: float) -> None:
+        """Waits for a node started from here to end, or for so long."""
+        if self._launched:
+            self._launched.wait(seconds)
+        else:
+            time.sleep(seconds)
+
+    def stop(self, why: str = "stopped by its user", wait: bool = True) -> Result | None:
+        """Asks the run to end, and waits until it has."""
+        if result := self.folder.result():
+            return result
+        self.folder.request_stop(why, by="user")
+        from .node.watching import ask_to_stop
+
+        ask_to_stop(self.folder, why)
+        return self.wait(_STOPPED_WITHIN) if wait else None
+
+    def end(self) -> None:
+        """Ends nodes that were started from here, at once."""
+        if self._launched:
+            self._launched.end()
+
+    def outputs(self, to: str | os.PathLike[str]) -> Iterator[tuple[str, int]]:
+        """Brings what the script left into a folder; yields each path as it arrives."""
+        from .workdir.sync import fetch_outputs
+
+        return fetch_outputs(self.folder, Path(to))
+
+
+def start(plan: Plan, detach: bool = False, say: Say = lambda _text: None) -> Run:
+    """Carries a plan out. The intent is durable before the first node exists."""
+    run_id = record(plan, say)
+    if detach:
+        return _detached(plan, run_id)
+    say(f"starting {len(plan.nodes)} nodes")
+    return Run(run_id, plan.work_dir, target(_config(plan)).launch(plan, run_id))
+
+
+def resume(wish: str, work_dir: str | None = None, say: Say = lambda _text: None) -> Run:
+    """Takes up a run whose launcher died before it had started every node."""
+    found = Run.find(wish, work_dir)
+    if result := found.folder.result():
+        raise LaunchError(f"run {found.id} has ended already: {result.end.value}", "Start the job again as a new run.")
+    plan = read_plan(found.folder)
+    alive = [record.node for record in found.folder.nodes() if not gone(record)]
+    if alive:
+        raise LaunchError(
+            f"run {found.id} still has nodes: {', '.join(alive)}",
+            f"Its launcher is there: see `muster status {found.id}`, or end it with `muster stop {found.id}`.",
+        )
+    say(f"starting {len(plan.nodes)} nodes")
+    return Run(found.id, plan.work_dir, target(_config(plan)).launch(plan, found.id))
+
+
+def record(plan: Plan, say: Say) -> str:
+    """Writes down what is about to be: code, key, plan, and last the job, which makes it a run."""
+    job = plan.job
+    run_id = new_run_id(job.name)
+    store = open_store(plan.work_dir)
+    folder = RunFolder(store, run_id)
+    code = None
+    if plan.code:
+        from .workdir.bundle import store_code
+
+        say(f"bundling {plan.code.files} files, {plan.code.bytes:,} bytes")
+        code = store_code(store, Path(plan.code.source), folder, expected=plan.code.digest)
+    if plan.requirements:
+        folder.write_requirements(Path(plan.requirements).name, Path(plan.requirements).read_bytes())
+    folder.make_key()
+    folder.write_plan(plan.to_json())
+    now = time.time()
+    reference = CodeRef(code.digest, code.files, code.bytes) if code else None
+    folder.write_job(JobDocument(run=run_id, job=job, by="launcher", created_at=now, code=reference))
+    remember(IndexEntry(run_id, plan.work_dir, plan.target, now))
+    return run_id
+
+
+def read_plan(folder: RunFolder) -> Plan:
+    """The plan that a run was launched by."""
+    try:
+        return Plan.from_json(folder.plan())
+    except NotFound:
+        raise LaunchError(
+            f"run {folder.run} has no plan: no launcher made it", "Start its nodes as they were."
+        ) from None
+
+
+def _detached(plan: Plan, run_id: str) -> Run:
+    """Hands the run to a launcher of its own, in a session of its own."""
+    launcher = [sys.executable, "-m", "muster", "run", "--resume", run_id, "--quiet"]
+    process = subprocess.Popen(
+        launcher,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    # Nobody waits for it: it outlives us, and init takes it over.
+    process.returncode = 0
+    return Run(run_id, plan.work_dir)
+
+
+def _config(plan: Plan) -> TargetConfig:
+    return TargetConfig(plan.target, plan.kind, plan.work_dir)

@@ -1,0 +1,99 @@
+"""The output of a node's processes as lines: stamped, numbered, free of secrets, each in full."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from ..workdir.loglines import LogLine
+
+_LONGEST = 64 << 10
+"""A line without end is cut here, so that it neither fills memory nor waits for a newline that never comes."""
+_TAIL = 80
+BLOCK = 10**9
+"""Each start of a node numbers its lines in a block of its own, so that no number ever stands for two lines."""
+_RANK_MARK = b"\x1emuster rank "
+_MASK = "***"
+
+
+class Capture:
+    """Numbers the lines of one node, in the order in which they were read."""
+
+    def __init__(
+        self, node: str, sink: Callable[[LogLine], None], secrets: Sequence[str] = (), incarnation: int = 1
+    ) -> None:
+        self._node, self._sink = node, sink
+        self._next = (incarnation - 1) * BLOCK + 1
+        # Longest first, so that a secret that holds another is masked whole.
+        self._secrets = sorted((secret for secret in secrets if len(secret) >= 4), key=len, reverse=True)
+
+    def stream(self, process: str, name: str, rank: int | None = None) -> Stream:
+        return Stream(self, process, name, rank)
+
+    def say(self, text: str) -> None:
+        """A line of the node program itself, for the user."""
+        self.line("muster", "note", None, text)
+
+    def step(self, text: str) -> None:
+        """A step of the node's life, for whoever wants to know how it went."""
+        self.line("muster", "step", None, text)
+
+    def line(self, process: str, stream: str, rank: int | None, text: str, at: float | None = None) -> str:
+        for secret in self._secrets:
+            if secret in text:
+                text = text.replace(secret, _MASK)
+        number, self._next = self._next, self._next + 1
+        self._sink(LogLine(number, at or time.time(), self._node, process, stream, text, rank))
+        return text
+
+
+class Stream:
+    """One pipe of one process."""
+
+    def __init__(self, capture: Capture, process: str, name: str, rank: int | None) -> None:
+        self._capture, self._process, self._name = capture, process, name
+        self.rank = rank
+        self._rest = b""
+        self.tail: deque[str] = deque(maxlen=_TAIL)
+
+    def feed(self, data: bytes) -> None:
+        """Takes what was read. A carriage return ends a line as well: progress bars know no other end."""
+        now = time.time()
+        data = (self._rest + data).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        *lines, self._rest = data.split(b"\n")
+        for line in lines:
+            self._line(line, now)
+        while len(self._rest) >= _LONGEST:
+            self._line(self._rest[:_LONGEST], now)
+            self._rest = self._rest[_LONGEST:]
+
+    def close(self) -> None:
+        if self._rest:
+            self._line(self._rest, time.time())
+            self._rest = b""
+
+    def _line(self, line: bytes, now: float) -> None:
+        if line.startswith(_RANK_MARK):
+            # A rank that an agent started says which one it is; the agent gives ranks anew after each restart.
+            self.rank = int(line[len(_RANK_MARK) :])
+            self._process = f"rank {self.rank}"
+            self.tail.clear()
+            return
+        text = line.decode("utf-8", "replace")
+        self.tail.append(self._capture.line(self._process, self._name, self.rank, text, now))
+
+
+def traceback_of(tail: Sequence[str]) -> tuple[str, ...]:
+    """The last traceback among these lines, with all that follows it; else the last lines as they are."""
+    lines = list(tail)
+    starts = [index for index, line in enumerate(lines) if "Traceback (most recent call last)" in line]
+    if not starts:
+        return tuple(lines[-20:])
+    start = starts[-1]
+    # A chained exception's first part is the cause, so the chain is shown from its head.
+    for index in reversed(starts[:-1]):
+        between = lines[index:start]
+        if any("direct cause of the following" in line or "another exception occurred" in line for line in between):
+            start = index
+    return tuple(lines[start:])

@@ -1,0 +1,51 @@
+"""Claiming a name: create-only, and taken over only from a node that has ended or is plainly gone."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from ..errors import AlreadyExists, NodeError
+from ..workdir.records import NodeRecord
+from ..workdir.run import RunFolder
+from ..workdir.view import gone
+from .waiting import delays
+
+_STALE = 12.0
+"""Seconds without a change of the beat after which a name's holder counts as gone: more than two beats."""
+
+
+def claim(run: RunFolder, record: NodeRecord) -> NodeRecord:
+    """Our record under our name. Blocks while a former holder of it is watched for signs of life."""
+    try:
+        run.claim(record)
+        return record
+    except AlreadyExists:
+        pass
+    former = run.node(record.node)
+    if former is None or not _gone(run, former):
+        holder = f"process {former.pid} on {former.host}" if former else "another node"
+        raise NodeError(
+            f"the name {record.node} of run {run.run} is taken by {holder}",
+            "Give each node a name of its own (MUSTER_NODE), or another RANK.",
+        )
+    again = replace(record, incarnation=former.incarnation + 1)
+    run.write_node(again)
+    return again
+
+
+def _gone(run: RunFolder, former: NodeRecord) -> bool:
+    """Judged by the change of its beat on our own clock; clocks of two machines are never compared."""
+    if gone(former):
+        return True
+    until = time.monotonic() + _STALE
+    for delay in delays(slowest=1.0, first=0.2):
+        time.sleep(delay)
+        now = run.node(former.node)
+        if now is None or now.state == "ended":
+            return True
+        if (now.boot, now.beat) != (former.boot, former.beat):
+            return False
+        if time.monotonic() > until:
+            return True
+    return False

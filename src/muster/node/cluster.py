@@ -1,0 +1,342 @@
+"""What main decides for all, as a pure function: `step(cluster, event, now) -> (cluster, orders)`.
+
+It gathers the nodes, gives them ranks, says when the cluster is ready, starts a new generation when ranks fail and
+retries are left, and concludes: each of the ways a cluster ends, but those that a lone worker sees, ends here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from ..workdir.records import EXIT_CODES, End, Failure, Member, Verdict, first_cause
+from ..workdir.run import node_order
+from .life import StopSeen, Tick
+from .messages import Again, Conclude, Done, Failed, Go, Hello, Left, Members, Started
+
+PATIENCE = 5.0
+"""How long a complaint about a lost peer waits for the cause to show itself."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What the job and its framework say about the cluster; never changes."""
+
+    run: str
+    expected: tuple[str, ...]
+    """The nodes beside main, by the names they have if the target names them."""
+    least: int
+    """How many of them are enough."""
+    main_starts: bool
+    """Main has processes of its own."""
+    computing_main: bool
+    gathers: bool
+    survives_loss: bool
+    script_everywhere: bool
+    has_script: bool
+    ephemeral: bool
+    probed: bool
+    """Ready takes an answer of the framework's own too."""
+    retries: int
+    timeout: float
+    ttl: float | None
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A node as main knows it."""
+
+    hello: Hello
+    state: str = "present"
+    """present, started, done, failed, lost or left"""
+    retries: int = 0
+
+    @property
+    def alive(self) -> bool:
+        return self.state in ("present", "started", "done")
+
+
+@dataclass(frozen=True)
+class Cluster:
+    terms: Terms
+    born: float
+    since: float
+    """When this generation began to form."""
+    generation: int = 1
+    peers: Mapping[str, Peer] = field(default_factory=dict)
+    gathered: bool = False
+    """Members and ranks were given out."""
+    ready: bool = False
+    probe_passed: bool = False
+    failures: tuple[Failure, ...] = ()
+    decide_at: float | None = None
+    verdict: Verdict | None = None
+
+
+@dataclass(frozen=True)
+class Lost:
+    """A node's connection is gone and it did not come back."""
+
+    node: str
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class ProbePassed:
+    """The framework's own service says that it is ready."""
+
+    generation: int
+
+
+Event: TypeAlias = Hello | Started | Done | Failed | Left | Lost | ProbePassed | StopSeen | Tick
+
+
+@dataclass(frozen=True)
+class NewGeneration:
+    """Publish the next generation; all processes start anew."""
+
+    generation: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Say:
+    """Something the user should know."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Send:
+    """To one node, or to all where `node` is None."""
+
+    message: Members | Go | Again | Conclude
+    node: str | None = None
+
+
+Order: TypeAlias = NewGeneration | Say | Send
+Next = tuple[Cluster, list[Order]]
+
+
+def step(cluster: Cluster, event: Event, now: float) -> Next:
+    """One event in, the next cluster and main's orders out."""
+    if isinstance(event, (Left, Lost)):
+        return _gone(cluster, event, now)
+    if cluster.verdict is not None:
+        return cluster, []
+    if isinstance(event, StopSeen):
+        return _conclude(cluster, Verdict(End.STOP_REQUESTED, EXIT_CODES[End.STOP_REQUESTED], event.detail))
+    if isinstance(event, Tick):
+        return _tick(cluster, now)
+    if isinstance(event, ProbePassed):
+        passed = event.generation == cluster.generation
+        return _maybe_ready(replace(cluster, probe_passed=True)) if passed else (cluster, [])
+    if isinstance(event, Hello):
+        return _hello(cluster, event, now)
+    peer = cluster.peers.get(event.node)
+    if event.generation != cluster.generation or peer is None or not peer.alive:
+        return cluster, []
+    if isinstance(event, Started):
+        return _maybe_ready(_mark(cluster, event.node, "started"))
+    if isinstance(event, Done):
+        return _maybe_done(_mark(cluster, event.node, "done"))
+    return _failed(cluster, event, now)
+
+
+def missing(cluster: Cluster) -> tuple[str, ...]:
+    """The nodes that are awaited and have not started, by name."""
+    wanted = ("main", *cluster.terms.expected) if cluster.terms.main_starts else cluster.terms.expected
+    here = {name for name, peer in cluster.peers.items() if peer.state in ("started", "done")}
+    strangers = len([name for name in here if name not in wanted])
+    absent = [name for name in wanted if name not in here]
+    return tuple(absent[: max(0, len(absent) - strangers)])
+
+
+def known_of(cluster: Cluster, node: str) -> str:
+    """What is known of a node that is missing, in words."""
+    peer = cluster.peers.get(node)
+    if peer is None:
+        return "never seen"
+    return {"present": f"here at {peer.hello.address}, but not started"}.get(peer.state, peer.state)
+
+
+# --- forming ---------------------------------------------------------------------------------------------
+
+
+def _hello(cluster: Cluster, hello: Hello, now: float) -> Next:
+    peer = cluster.peers.get(hello.node)
+    if hello.generation != cluster.generation:
+        return cluster, []
+    if peer and peer.alive and peer.hello == hello:
+        return cluster, [Send(Go(cluster.generation), hello.node)] if cluster.ready else []
+    known = replace(cluster, peers={**cluster.peers, hello.node: Peer(hello, retries=peer.retries if peer else 0)})
+    if not cluster.terms.gathers:
+        return known, []
+    if cluster.gathered:
+        # It came back as another machine after the others were told of the old one: all must be told anew.
+        return _retry(known, f"{hello.node} came back", now)
+    return _maybe_gathered(known)
+
+
+def _maybe_gathered(cluster: Cluster) -> Next:
+    terms = cluster.terms
+    computing = [
+        peer.hello for name, peer in cluster.peers.items() if peer.alive and (name != "main" or terms.computing_main)
+    ]
+    if len(computing) < len(terms.expected) + terms.computing_main:
+        return cluster, []
+    members, rank = [], 0
+    for hello in sorted(computing, key=lambda hello: node_order(hello.node)):
+        members.append(Member(hello.node, hello.role, hello.address, hello.processes, rank, dict(hello.ports)))
+        rank += hello.processes
+    return replace(cluster, gathered=True), [Send(Members(cluster.generation, tuple(members)))]
+
+
+def _maybe_ready(cluster: Cluster) -> Next:
+    if cluster.ready or not _enough(cluster):
+        return cluster, []
+    return replace(cluster, ready=True), [Send(Go(cluster.generation)), Say(_ready_text(cluster))]
+
+
+def _enough(cluster: Cluster) -> bool:
+    terms = cluster.terms
+    started = {name for name, peer in cluster.peers.items() if peer.state in ("started", "done")}
+    if terms.main_starts and "main" not in started:
+        return False
+    return len(started - {"main"}) >= terms.least and (cluster.probe_passed or not terms.probed)
+
+
+def _ready_text(cluster: Cluster) -> str:
+    count = len([peer for peer in cluster.peers.values() if peer.alive])
+    return f"ready: {count} node{'s' if count != 1 else ''}"
+
+
+# --- running ---------------------------------------------------------------------------------------------
+
+
+def _maybe_done(cluster: Cluster) -> Next:
+    terms = cluster.terms
+    scripts = [
+        peer
+        for name, peer in cluster.peers.items()
+        if (terms.script_everywhere and (name != "main" or terms.computing_main)) or name == "main"
+    ]
+    if not terms.ephemeral or not all(peer.state in ("done", "lost", "left") for peer in scripts):
+        return cluster, []
+    return _conclude(cluster, Verdict(End.SCRIPT_ENDED, 0))
+
+
+def _failed(cluster: Cluster, event: Failed, now: float) -> Next:
+    terms = cluster.terms
+    if event.failure in cluster.failures:
+        return cluster, []  # said again after a reconnect
+    if event.node == "main" and not terms.script_everywhere and event.failure.process == "script":
+        if not terms.ephemeral:
+            return _mark(cluster, "main", "started"), [Say(_failure_text(event.failure))]
+        return _conclude(cluster, Verdict(End.SCRIPT_ENDED, event.failure.exit_code, failure=event.failure))
+    if terms.survives_loss and event.node != "main":
+        return _one_failed(cluster, event.node, event.failure)
+    return _decide(replace(cluster, failures=(*cluster.failures, event.failure)), now)
+
+
+def _gone(cluster: Cluster, event: Left | Lost, now: float) -> Next:
+    peer = cluster.peers.get(event.node)
+    if peer is None or not peer.alive:
+        return cluster, []
+    if cluster.verdict is not None or (peer.state == "done" and cluster.terms.ephemeral):
+        return _mark(cluster, event.node, "left"), []
+    if isinstance(event, Lost):
+        detail, failure = event.detail or f"{event.node} was lost", None
+    else:
+        detail, failure = event.verdict.detail or f"{event.node} left", event.verdict.failure
+    failure = failure or Failure(event.node, "node", EXIT_CODES[End.MEMBER_FAILED], at=now, tail=(detail,))
+    gone = _mark(cluster, event.node, "lost")
+    if cluster.terms.survives_loss:
+        return _one_failed(gone, event.node, failure, come_back=False)
+    return _decide(replace(gone, failures=(*gone.failures, failure)), now)
+
+
+def _one_failed(cluster: Cluster, node: str, failure: Failure, come_back: bool = True) -> Next:
+    """A worker that the others can do without: it starts again while it may, else they go on or give up."""
+    terms, peer = cluster.terms, cluster.peers[node]
+    if come_back and peer.retries < terms.retries:
+        again = replace(peer, state="present", retries=peer.retries + 1)
+        orders: list[Order] = [Say(f"{_failure_text(failure)}; starting it again")]
+        return replace(cluster, peers={**cluster.peers, node: again}), [
+            *orders,
+            Send(Again(cluster.generation), node),
+        ]
+    failed = replace(_mark(cluster, node, "lost"), failures=(*cluster.failures, failure))
+    left = [name for name, other in failed.peers.items() if name != "main" and other.alive]
+    least = min(terms.least, 1) if not cluster.ready or terms.least == len(terms.expected) else terms.least
+    if len(left) < least or not (left or terms.computing_main):
+        return _give_up(failed)
+    verdict = Verdict(End.MEMBER_FAILED, failure.exit_code, failure=failure)
+    leave: list[Order] = [Send(Conclude(verdict), node)] if come_back else []
+    return failed, [Say(f"{_failure_text(failure)}; going on with {len(left)}"), *leave]
+
+
+def _decide(cluster: Cluster, now: float) -> Next:
+    cause = first_cause(cluster.failures)
+    if cause is not None and cause.complaint and cluster.decide_at is None:
+        return replace(cluster, decide_at=now + PATIENCE), []
+    if cause is not None and cause.complaint and cluster.decide_at is not None and now < cluster.decide_at:
+        return cluster, []
+    return _retry(cluster, _failure_text(cause) if cause else "", now)
+
+
+def _retry(cluster: Cluster, reason: str, now: float) -> Next:
+    if cluster.generation > cluster.terms.retries:
+        return _give_up(cluster)
+    fresh = replace(
+        cluster,
+        generation=cluster.generation + 1,
+        since=now,
+        peers={},
+        gathered=False,
+        ready=False,
+        probe_passed=False,
+        failures=(),
+        decide_at=None,
+    )
+    return fresh, [NewGeneration(fresh.generation, reason)]
+
+
+def _give_up(cluster: Cluster) -> Next:
+    cause = first_cause(cluster.failures)
+    code = cause.exit_code if cause else EXIT_CODES[End.MEMBER_FAILED]
+    detail = _failure_text(cause) if cause else "a node failed"
+    return _conclude(cluster, Verdict(End.MEMBER_FAILED, code, detail, cause))
+
+
+def _failure_text(failure: Failure) -> str:
+    if failure.process == "node":
+        return failure.tail[0] if failure.tail else f"{failure.node} failed"
+    return f"{failure.process} on {failure.node} ended with exit code {failure.exit_code}"
+
+
+# --- time and the end ------------------------------------------------------------------------------------
+
+
+def _tick(cluster: Cluster, now: float) -> Next:
+    terms = cluster.terms
+    if terms.ttl is not None and now - cluster.born >= terms.ttl:
+        detail = f"the run reached its ttl of {terms.ttl:g} s"
+        return _conclude(cluster, Verdict(End.TTL_REACHED, EXIT_CODES[End.TTL_REACHED], detail))
+    if not cluster.ready and now - cluster.since >= terms.timeout:
+        absent = missing(cluster)
+        known = "; ".join(f"{node}: {known_of(cluster, node)}" for node in absent) or "its service did not answer"
+        detail = f"not ready within {terms.timeout:g} s ({known})"
+        return _conclude(cluster, Verdict(End.NOT_READY, EXIT_CODES[End.NOT_READY], detail, missing=absent))
+    if cluster.decide_at is not None and now >= cluster.decide_at:
+        return _decide(cluster, now)
+    return cluster, []
+
+
+def _conclude(cluster: Cluster, verdict: Verdict) -> Next:
+    return replace(cluster, verdict=verdict), [Send(Conclude(verdict))]
+
+
+def _mark(cluster: Cluster, node: str, state: str) -> Cluster:
+    return replace(cluster, peers={**cluster.peers, node: replace(cluster.peers[node], state=state)})

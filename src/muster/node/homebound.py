@@ -1,0 +1,89 @@
+"""What a node brings home while it runs and at its end: outputs, checkpoints, metrics and reports."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..errors import StoreError
+from ..workdir.segments import SegmentWriter
+from ..workdir.sync import CheckpointShipper, Shipper
+from .metrics import Reports, Usage
+from .surroundings import sync_folder
+
+if TYPE_CHECKING:
+    from .program import Node
+
+_LOOK = 2.0
+"""Seconds between two looks at usage and reports."""
+_SHIP = 5.0
+"""Seconds between two looks at outputs and checkpoints."""
+
+
+class Homebound:
+    """Looks at what the node's processes make, and ships what is new."""
+
+    def __init__(self, node: Node) -> None:
+        assert node.ground is not None  # noqa: S101 - made right after the ground is
+        self._node = node
+        run, name, code = node.run, node.record.node, node.ground.code
+        self._usage: Usage | None = None
+        self._reports = Reports(node.settings.folder / "reports.jsonl")
+        self._metrics = SegmentWriter(run.store, f"{run.run}/metrics/{name}")
+        self._outputs = Shipper(run.store, f"{run.run}/outputs/{name}", sync_folder(node.job, code))
+        self._checkpoints = (
+            CheckpointShipper(run.store, f"{run.run}/checkpoints/{name}", code / node.job.checkpoints)
+            if node.job.checkpoints
+            else None
+        )
+
+    async def ship(self) -> None:
+        """Looks and ships until cancelled."""
+        shipped_at = time.monotonic()
+        while True:
+            await asyncio.sleep(_LOOK)
+            await asyncio.to_thread(self._look)
+            if time.monotonic() - shipped_at >= _SHIP:
+                shipped_at = time.monotonic()
+                try:
+                    await asyncio.to_thread(self._ship)
+                except StoreError as error:
+                    self._node.say(f"outputs are late: {error.message}")
+
+    async def finish(self) -> None:
+        """The last look; afterwards all that the script left is home."""
+        await asyncio.to_thread(self._finish)
+
+    def _look(self) -> None:
+        self._usage = self._usage or Usage()
+        sample = self._usage.look()
+        self._metrics.add(json.dumps({"time": time.time(), **sample}).encode())
+        self._node.record = replace(self._node.record, metrics=sample)
+        self._read_reports()
+
+    def _read_reports(self) -> None:
+        for record in self._reports.new():
+            if path := record.get("checkpoint"):
+                if self._checkpoints:
+                    self._checkpoints.complete(Path(str(path)))
+                continue
+            self._metrics.add(json.dumps(record).encode())
+            reported = {**self._node.record.reported, str(record.get("process")): record.get("values", {})}
+            self._node.record = replace(self._node.record, reported=reported)
+
+    def _ship(self) -> None:
+        self._metrics.flush()
+        self._outputs.ship()
+        if self._checkpoints:
+            self._checkpoints.ship()
+
+    def _finish(self) -> None:
+        self._read_reports()
+        self._metrics.flush()
+        self._outputs.finish()
+        if self._checkpoints:
+            self._checkpoints.finish()

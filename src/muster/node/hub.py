@@ -1,0 +1,141 @@
+"""Main's end of the control channel: the nodes that are connected, and those who watch."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ..errors import ChannelError
+from .channel import Channel, accept
+from .messages import Done, Failed, Hello, Left, Started, ToMain, ToNode, from_wire, to_wire
+
+BEAT = 5.0
+"""Seconds between signs of life on a connection."""
+SILENCE = 20.0
+"""Seconds without any after which the other side counts as gone."""
+_RETURN = 2.0
+"""Seconds a node has to come back when its connection broke."""
+WATCHER = "watch:"
+
+
+class Hub:
+    """Listens for nodes and watchers, and carries what they say to main and back."""
+
+    def __init__(
+        self,
+        key: bytes,
+        hear: Callable[[ToMain], None],
+        lost: Callable[[str], None],
+        greeting: Callable[[], list[ToNode]],
+        snapshot: Callable[[], dict[str, Any]],
+        stop: Callable[[str], None],
+    ) -> None:
+        self._key, self._hear, self._lost, self._stop = key, hear, lost, stop
+        self._greeting, self._snapshot = greeting, snapshot
+        self.nodes: dict[str, Channel] = {}
+        self._watchers: set[Channel] = set()
+        self._heard_at: dict[Channel, float] = {}
+        self._server: asyncio.Server | None = None
+        self._beating: asyncio.Task[None] | None = None
+        self.refused = 0
+
+    async def open(self, address: str, port: int) -> int:
+        """Listens, and returns the port."""
+        self._server = await asyncio.start_server(self._connected, address, port, limit=1 << 20)
+        self._beating = asyncio.ensure_future(self._beat())
+        return int(self._server.sockets[0].getsockname()[1])
+
+    def send(self, message: ToNode, node: str | None = None) -> None:
+        for name, channel in self.nodes.items():
+            if node in (None, name):
+                channel.send(to_wire(message))
+
+    def watched(self) -> bool:
+        return bool(self._watchers)
+
+    def show(self, message: dict[str, Any]) -> None:
+        """To all who watch."""
+        for watcher in self._watchers:
+            watcher.send(message)
+
+    async def close(self) -> None:
+        if self._beating:
+            self._beating.cancel()
+        if self._server:
+            self._server.close()
+        for channel in [*self.nodes.values(), *self._watchers]:
+            await channel.close()
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            name, channel = await accept(reader, writer, self._key)
+        except (ChannelError, OSError, asyncio.TimeoutError):
+            self.refused += 1
+            writer.close()
+            return
+        try:
+            if name.startswith(WATCHER):
+                await self._watcher(channel)
+            else:
+                await self._node(name, channel)
+        except ChannelError:
+            self.refused += 1
+        finally:
+            self._heard_at.pop(channel, None)
+            await channel.close()
+
+    async def _node(self, name: str, channel: Channel) -> None:
+        self.nodes[name] = channel
+        if self._watchers:
+            channel.send({"kind": "watch", "on": True})
+        for greeting in self._greeting():
+            channel.send(to_wire(greeting))
+        left = False
+        while (value := await channel.receive()) is not None:
+            self._heard_at[channel] = time.monotonic()
+            if value.get("kind") == "log":
+                self.show(value)
+                continue
+            message = from_wire(value)
+            left = left or isinstance(message, Left)
+            if isinstance(message, (Hello, Started, Done, Failed, Left)):
+                self._hear(message)
+        if self.nodes.get(name) is channel:
+            del self.nodes[name]
+            if not left:
+                await asyncio.sleep(_RETURN)
+                if name not in self.nodes:
+                    self._lost(name)
+
+    async def _watcher(self, channel: Channel) -> None:
+        self._watchers.add(channel)
+        self._tell_watched(True)
+        channel.send(self._snapshot())
+        try:
+            while (value := await channel.receive()) is not None:
+                self._heard_at[channel] = time.monotonic()
+                if value.get("kind") == "stop":
+                    self._stop(str(value.get("why", "")))
+        finally:
+            self._watchers.discard(channel)
+            if not self._watchers:
+                self._tell_watched(False)
+
+    def _tell_watched(self, on: bool) -> None:
+        for channel in self.nodes.values():
+            channel.send({"kind": "watch", "on": on})
+        self.on_watched(on)
+
+    def on_watched(self, on: bool) -> None:
+        """Main's own lines are wanted, or no longer."""
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(BEAT)
+            now = time.monotonic()
+            for channel in [*self.nodes.values(), *self._watchers]:
+                channel.send({"kind": "beat"})
+                if now - self._heard_at.setdefault(channel, now) > SILENCE:
+                    await channel.close()

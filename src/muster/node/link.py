@@ -1,0 +1,118 @@
+"""A worker's way to main: one connection while it can be had; where it cannot, the work dir alone, and that is said."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from ..errors import ChannelError
+from ..workdir.records import MainConfig
+from .channel import Channel, connect
+from .hub import BEAT, SILENCE
+from .messages import Again, Conclude, Go, Hello, MainSeen, Members, ToMain, ToNode, from_wire, to_wire
+from .waiting import delays
+
+_CONNECT = 5.0
+"""Seconds for one attempt. A closed port often answers nothing at all."""
+
+
+class Link:
+    """Keeps one connection to the newest main, and says again after each reconnect what still holds."""
+
+    def __init__(
+        self,
+        node: str,
+        key: bytes,
+        hear: Callable[[ToNode], None],
+        gone: Callable[[], None],
+        back: Callable[[], None],
+        unreachable: Callable[[str], None],
+        watched: Callable[[bool], None],
+    ) -> None:
+        self._node, self._key = node, key
+        self._hear, self._gone, self._back, self._unreachable, self._watched = (
+            hear,
+            gone,
+            back,
+            unreachable,
+            watched,
+        )
+        self._channel: Channel | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._standing: list[ToMain] = []
+        """What main must know of this generation, however often the connection breaks."""
+
+    @property
+    def connected(self) -> bool:
+        return self._channel is not None
+
+    def aim(self, config: MainConfig) -> None:
+        """Connects to this main from now on, and to no older one."""
+        if self._task:
+            self._task.cancel()
+        self._task = asyncio.ensure_future(self._keep(config))
+
+    def tell(self, message: ToMain) -> None:
+        if isinstance(message, Hello):
+            self._standing.clear()
+        self._standing.append(message)
+        if self._channel:
+            self._channel.send(to_wire(message))
+
+    def send(self, value: dict[str, Any]) -> None:
+        """Something that is not said again, such as log lines."""
+        if self._channel:
+            self._channel.send(value)
+
+    async def close(self) -> None:
+        if self._channel:
+            await self._channel.drain()
+            await self._channel.close()
+        if self._task:
+            self._task.cancel()
+
+    async def _keep(self, config: MainConfig) -> None:
+        ever = False
+        for delay in delays(slowest=2.0, first=0.05):
+            try:
+                self._channel = await connect(config.address, config.control_port, self._key, self._node, _CONNECT)
+            except (OSError, asyncio.TimeoutError, ChannelError) as error:
+                if not ever:
+                    # A main that was never reached is no loss: it may be there behind a closed port.
+                    self._unreachable(f"{config.address}:{config.control_port} ({error or 'no answer'})")
+                    ever = True
+                await asyncio.sleep(delay)
+                continue
+            ever = True
+            self._back()
+            for message in self._standing:
+                self._channel.send(to_wire(message))
+            await self._listen(self._channel)
+            self._channel = None
+            self._gone()
+
+    async def _listen(self, channel: Channel) -> None:
+        beating = asyncio.ensure_future(_beat(channel))
+        try:
+            while True:
+                value = await asyncio.wait_for(channel.receive(), SILENCE)
+                if value is None:
+                    return
+                if value.get("kind") == "watch":
+                    self._watched(bool(value.get("on")))
+                    continue
+                message = from_wire(value)
+                if isinstance(message, (MainSeen, Members, Go, Again, Conclude)):
+                    self._hear(message)
+        except (asyncio.TimeoutError, ChannelError):
+            return
+        finally:
+            beating.cancel()
+            await channel.close()
+
+
+async def _beat(channel: Channel) -> None:
+    while True:
+        await asyncio.sleep(BEAT)
+        channel.send({"kind": "beat"})

@@ -1,0 +1,285 @@
+"""Main's side: the hub of the control channel, and the shell around `cluster.step`."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+from ..errors import AlreadyExists, NodeError, StoreError
+from ..workdir.records import End, MainConfig, NodeRecord, Verdict, fold
+from . import cluster as clusters
+from .cluster import Cluster, NewGeneration, Say, Send, Terms
+from .hub import Hub
+from .life import StopSeen, Tick
+from .messages import Conclude, Done, Failed, Go, Hello, Left, MainSeen, Members, Started, ToMain, ToNode
+from .probe import passes
+from .waiting import delays
+
+if TYPE_CHECKING:
+    from .program import Node
+
+_FAREWELL = 15.0
+"""Seconds for the others to end their processes and bring their things home."""
+_STALE = 25.0
+"""Seconds without a new beat in the work dir after which a node that has no channel counts as lost."""
+
+
+class MainSide:
+    def __init__(self) -> None:
+        self._members: Members | None = None
+        self._verdict: Verdict | None = None
+        self._left = asyncio.Event()
+        self._beats: dict[str, tuple[int, float]] = {}
+        self._done = False
+        self._started_at = time.time()
+        self.links: dict[str, str] = {}
+
+    @property
+    def ready(self) -> bool:
+        return self.cluster.ready
+
+    @property
+    def done(self) -> bool:
+        return self._done
+
+    async def open(self, node: Node) -> None:
+        self._node = node
+        key = await asyncio.to_thread(node.run.make_key)
+        self._hub = Hub(key, self._feed, self._lost, self._greeting, self.snapshot, self.stop)
+        self._hub.on_watched = node.logs.watch  # type: ignore[method-assign]
+        address = node.find_address(None)
+        self._control_port = await self._hub.open(address, node.settings.control_port)
+        now = time.monotonic()
+        self.cluster = Cluster(_terms(node), born=now, since=now)
+        node.task(self._watch_store())
+
+    async def meet(self) -> None:
+        run = self._node.run
+        if await asyncio.to_thread(run.result):
+            raise NodeError(f"run {run.run} has ended already", "Start a new run; a run id is used once.")
+        latest = await asyncio.to_thread(run.latest_main)
+        await self._publish(latest.generation + 1 if latest else 1)
+
+    async def _publish(self, generation: int) -> None:
+        life = self._node.life
+        while True:
+            config = MainConfig(life.node, life.address, self._control_port, generation, dict(life.ports or {}))
+            try:
+                await asyncio.to_thread(self._node.run.publish_main, config)
+                break
+            except AlreadyExists:
+                generation += 1
+        self.cluster = replace(self.cluster, generation=generation)
+        self._members = None
+        self._hub.send(MainSeen(config))
+        self._node.feed(MainSeen(config))
+        self.links = self._node.framework.links(self._node.scene())
+        self._show_state()
+
+    # --- what is said ------------------------------------------------------------------------------------
+
+    def tell(self, message: ToMain) -> None:
+        if isinstance(message, Started) and message.generation == self.cluster.generation:
+            self._node.task(self._probe(message.generation))
+        self._done = self._done or isinstance(message, Done)
+        if not isinstance(message, Left):
+            self._feed(message)
+
+    def show(self, message: dict[str, Any]) -> None:
+        self._hub.show(message)
+
+    def stop(self, detail: str) -> None:
+        self._feed(StopSeen(detail))
+
+    def tick(self) -> None:
+        self._feed(Tick())
+
+    def _lost(self, node: str) -> None:
+        self._feed(clusters.Lost(node, f"{node} was lost: its connection broke and it did not come back"))
+
+    def _feed(self, event: clusters.Event) -> None:
+        if not hasattr(self, "cluster"):
+            return
+        before = self.cluster
+        self.cluster, orders = clusters.step(before, event, time.monotonic())
+        for order in orders:
+            self._obey(order)
+        if self.cluster is not before:
+            self._show_state()
+            if all(not peer.alive for name, peer in self.cluster.peers.items() if name != "main"):
+                self._left.set()
+
+    def _obey(self, order: clusters.Order) -> None:
+        if isinstance(order, Say):
+            self._node.say(order.text)
+        elif isinstance(order, NewGeneration):
+            self._node.say(f"generation {order.generation}: {order.reason}")
+            self._node.task(self._next_generation(order.generation))
+        else:
+            self._send(order)
+
+    def _send(self, order: Send) -> None:
+        message = order.message
+        if isinstance(message, Members):
+            self._members = message
+            self._node.task(asyncio.to_thread(self._node.run.write_members, message.generation, message.members))
+        if isinstance(message, Conclude) and order.node is None:
+            self._verdict = message.verdict
+            if any(record.link == "store" for record in self._apart().values()):
+                self._node.task(asyncio.to_thread(self._node.run.conclude, message.verdict))
+        self._hub.send(message, order.node)
+        if order.node in (None, "main"):
+            self._node.feed(message)
+
+    async def _next_generation(self, generation: int) -> None:
+        if self._node.record.role == "main":
+            self._node.life = replace(self._node.life, ports=self._node.take_ports())
+        await self._publish(generation)
+
+    def _greeting(self) -> list[ToNode]:
+        """What a node must know that connects now, or again."""
+        said: list[ToNode] = []
+        if self._node.life.main:
+            said.append(MainSeen(self._node.life.main))
+        if self._members:
+            said.append(self._members)
+        if self.cluster.ready:
+            said.append(Go(self.cluster.generation))
+        if self._verdict:
+            said.append(Conclude(self._verdict))
+        return said
+
+    # --- what watchers see -------------------------------------------------------------------------------
+
+    def snapshot(self) -> dict[str, Any]:
+        return {
+            "kind": "state",
+            "ready": self.cluster.ready,
+            "generation": self.cluster.generation,
+            "links": self.links,
+            "nodes": {name: peer.state for name, peer in self.cluster.peers.items()},
+            "missing": [] if self.cluster.ready else list(clusters.missing(self.cluster)),
+        }
+
+    def _show_state(self) -> None:
+        if self._hub.watched():
+            self._hub.show(self.snapshot())
+
+    # --- readiness, the work dir -------------------------------------------------------------------------
+
+    async def _probe(self, generation: int) -> None:
+        node = self._node
+        probe = node.framework.ready(node.scene(), self.cluster.terms.least)
+        if probe is None:
+            return
+        for delay in delays(slowest=0.25, first=0.03, growth=1.2):
+            if generation != self.cluster.generation or self._verdict:
+                return
+            if await passes(probe):
+                self._feed(clusters.ProbePassed(generation))
+                return
+            await asyncio.sleep(delay)
+
+    async def _watch_store(self) -> None:
+        """A stop file stops the run, whoever wrote it; nodes without a channel are heard of here."""
+        run, pause = self._node.run, self._node.run.store.capabilities.poll_seconds
+        while self._verdict is None:
+            await asyncio.sleep(pause)
+            try:
+                if (request := await asyncio.to_thread(run.stop_request)) is not None:
+                    self.stop(str(request.get("why") or "a stop file was found"))
+                elif len(self._hub.nodes) < len(self.cluster.terms.expected):
+                    await self._hear_through_store()
+            except StoreError as error:
+                self._node.say(f"the work dir does not answer: {error.message}")
+
+    async def _hear_through_store(self) -> None:
+        for record in await asyncio.to_thread(self._node.run.nodes):
+            if record.link == "store" and record.node not in self._hub.nodes:
+                self._hear_record(record)
+
+    def _hear_record(self, record: NodeRecord) -> None:
+        beat, since = self._beats.get(record.node, (-1, 0.0))
+        now = time.monotonic()
+        if record.beat != beat:
+            self._beats[record.node] = (record.beat, now)
+        elif now - since > _STALE:
+            self._feed(clusters.Lost(record.node, f"{record.node} was lost: its record no longer changes"))
+            return
+        self._feed(Hello(record.node, record.role, record.generation, record.address, record.processes, record.ports))
+        if record.state == "running":
+            self._feed(Started(record.node, record.generation))
+        if record.failure:
+            self._feed(Failed(record.node, record.generation, record.failure))
+        elif record.done:
+            self._feed(Done(record.node, record.generation))
+        if record.state == "ended" and record.verdict:
+            self._feed(Left(record.node, record.verdict))
+
+    def _apart(self) -> dict[str, NodeRecord]:
+        """The nodes that are reached through the work dir alone."""
+        return {
+            name: NodeRecord(name, peer.hello.role, "", link="store")
+            for name, peer in self.cluster.peers.items()
+            if name != "main" and name not in self._hub.nodes and peer.alive
+        }
+
+    # --- the end -----------------------------------------------------------------------------------------
+
+    async def close(self, verdict: Verdict | None) -> int:
+        node = self._node
+        await self._farewell()
+        result = fold(
+            node.run.run,
+            [verdict] if verdict else [],
+            generation=self.cluster.generation,
+            started_at=self._started_at,
+            ended_at=time.time(),
+        )
+        await node.write_record()
+        if result and not node.quit_quietly:
+            if result.end is End.STOP_REQUESTED:
+                await asyncio.to_thread(node.run.request_stop, result.detail, "main")
+            await asyncio.to_thread(node.run.write_result, result)
+            self._hub.show({"kind": "end", "result": asdict(result)})
+        await self._hub.close()
+        return result.exit_code if result else 125
+
+    async def _farewell(self) -> None:
+        """Waits until every node that is alive has said its last word, or has had time enough."""
+        until = time.monotonic() + _FAREWELL
+        while time.monotonic() < until and any(
+            peer.alive for name, peer in self.cluster.peers.items() if name != "main"
+        ):
+            self._left.clear()
+            if apart := self._apart():
+                await self._hear_through_store()
+            try:
+                await asyncio.wait_for(self._left.wait(), 0.5 if apart else until - time.monotonic())
+            except asyncio.TimeoutError:
+                continue
+
+
+def _terms(node: Node) -> Terms:
+    job, framework = node.job, node.framework
+    workers = [f"worker-{number}" for number in range(1, job.workers.max + 1)]
+    servers = [f"ps-{number}" for number in range(1, job.ps + 1)]
+    computes = framework.script_everywhere(job) and job.role("main").computes
+    return Terms(
+        run=node.run.run,
+        expected=(*workers, *servers),
+        least=job.workers.min + job.ps,
+        main_starts=computes or not framework.gathers(job),
+        computing_main=computes,
+        gathers=framework.gathers(job),
+        survives_loss=framework.survives_loss(job),
+        script_everywhere=framework.script_everywhere(job),
+        has_script=job.entry is not None,
+        ephemeral=job.ephemeral,
+        probed=framework.probed,
+        retries=job.retries,
+        timeout=job.timeout,
+        ttl=job.ttl,
+    )

@@ -1,0 +1,78 @@
+"""What a node uses, and what its scripts report."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+
+class Usage:
+    """CPU and memory of the node's process tree, and the machine's network traffic, between two looks."""
+
+    def __init__(self) -> None:
+        import psutil
+
+        self._psutil = psutil
+        self._cpu: dict[int, float] = {}
+        self._at = time.monotonic()
+        self._network = self._traffic()
+
+    def look(self) -> dict[str, float]:
+        now = time.monotonic()
+        elapsed = max(now - self._at, 1e-6)
+        used, memory = self._processes()
+        network = self._traffic()
+        sample = {
+            "cpu_percent": round(100 * used / elapsed, 1),
+            "memory_bytes": float(memory),
+            "network_sent_per_second": round((network[0] - self._network[0]) / elapsed),
+            "network_received_per_second": round((network[1] - self._network[1]) / elapsed),
+        }
+        self._at, self._network = now, network
+        return sample
+
+    def _processes(self) -> tuple[float, int]:
+        used, memory, seen = 0.0, 0, {}
+        for process in self._psutil.Process(os.getpid()).children(recursive=True):
+            try:
+                times = process.cpu_times()
+                memory += process.memory_info().rss
+            except self._psutil.Error:
+                continue
+            seen[process.pid] = times.user + times.system
+            used += seen[process.pid] - self._cpu.get(process.pid, 0.0)
+        self._cpu = seen
+        return max(used, 0.0), memory
+
+    def _traffic(self) -> tuple[float, float]:
+        counters = self._psutil.net_io_counters()
+        return (float(counters.bytes_sent), float(counters.bytes_recv)) if counters else (0.0, 0.0)
+
+
+class Reports:
+    """The file that `muster.report` appends to, read line by line as it grows."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._offset = path, 0
+
+    def new(self) -> list[dict[str, Any]]:
+        """The records since the last look; a line that is not whole yet waits."""
+        if not self._path.exists():
+            return []
+        with self._path.open("rb") as stream:
+            stream.seek(self._offset)
+            data = stream.read()
+        whole = data[: data.rfind(b"\n") + 1]
+        self._offset += len(whole)
+        records = []
+        for line in whole.splitlines():
+            try:
+                record = json.loads(line)
+            except ValueError:
+                continue  # the script wrote there by other means; nothing of ours is lost
+            if isinstance(record, dict):
+                records.append(record)
+        return records

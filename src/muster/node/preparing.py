@@ -1,0 +1,53 @@
+"""What a node does before it meets the others: code in place, Python found, counts and addresses known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import NodeError
+from ..frameworks.base import Framework
+from ..spec.job import Job
+from ..workdir.bundle import fetch_code
+from ..workdir.run import RunFolder
+from .gpus import count_gpus
+from .python import check_framework, environment, interpreter
+from .settings import Settings
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What the node stands on."""
+
+    code: Path
+    python: str
+    processes: int
+
+
+def prepare(settings: Settings, run: RunFolder, job: Job, framework: Framework, say: Callable[[str], None]) -> Ground:
+    """Blocks while code is unpacked and requirements are installed; `say` tells how it goes."""
+    for name in ("tmp", "streams"):
+        (settings.folder / name).mkdir(parents=True, exist_ok=True)
+    code = _code(settings, run, job)
+    python = interpreter(job.python)
+    if job.requirements:
+        name, content = run.requirements()
+        python = environment(name, content, python, say)
+    check_framework(python, framework)
+    for folder in (job.outputs, job.checkpoints):
+        if folder and settings.code:
+            (code / folder).mkdir(parents=True, exist_ok=True)
+    return Ground(code, python, framework.processes(job, count_gpus()))
+
+
+def _code(settings: Settings, run: RunFolder, job: Job) -> Path:
+    if settings.code:
+        place = settings.folder / "code"
+        if not place.exists():
+            fetch_code(run.store, settings.code, place)
+        return place
+    place = Path(settings.code_dir or (job.code or ".").removeprefix("image:"))
+    if not place.is_dir():
+        raise NodeError(f"the code folder {place} is not on this machine", "Set CODE_DIR to where the code is.")
+    return place.absolute()

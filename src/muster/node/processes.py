@@ -1,0 +1,197 @@
+"""The processes of a node: started each in a session of its own, listened to, and ended whole trees at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..errors import NodeError
+from ..frameworks.base import Command
+from . import tree
+from .capture import Capture, Stream, traceback_of
+
+PATIENT = 10.0
+"""Seconds between asking a process to end and ending it, where it may have something to save."""
+IMPATIENT = 0.1
+_DRAIN = 1.0
+_CHUNK = 256 << 10
+
+
+class Pipe:
+    """The reading end of a process's output; each chunk goes to its stream as soon as it is there."""
+
+    def __init__(self, number: int, stream: Stream) -> None:
+        self._number, self.stream = number, stream
+        self.closed = asyncio.Event()
+        os.set_blocking(number, False)
+        asyncio.get_running_loop().add_reader(number, self._read)
+
+    def _read(self) -> bool:
+        """Takes one chunk; false when there is none for now."""
+        try:
+            data = os.read(self._number, _CHUNK)
+        except BlockingIOError:
+            return False
+        if data:
+            self.stream.feed(data)
+        else:
+            self.close()
+        return bool(data)
+
+    def close(self) -> None:
+        """Reads what is left without waiting for more, and hangs up."""
+        if self.closed.is_set():
+            return
+        self.closed.set()
+        asyncio.get_running_loop().remove_reader(self._number)
+        while self._read():
+            pass
+        self.stream.close()
+        os.close(self._number)
+
+
+@dataclass
+class Running:
+    """One process, its own two pipes, and those of the ranks that it starts."""
+
+    command: Command
+    generation: int
+    popen: subprocess.Popen[bytes]
+    pipes: list[Pipe]
+    rank_pipes: list[Pipe]
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+    expected: bool = False
+    """We are ending it ourselves, so its end is no news."""
+
+
+@dataclass(frozen=True)
+class Exit:
+    """How a process ended by itself."""
+
+    command: Command
+    generation: int
+    code: int
+    """As a shell shows it: 128 and the signal's number where a signal ended it."""
+    tail: tuple[str, ...]
+    rank: int | None
+
+
+class Processes:
+    """All processes of this node. `on_exit` hears of each that ended without being asked to."""
+
+    def __init__(self, mark: str, capture: Capture, on_exit: Callable[[Exit], None]) -> None:
+        self._mark, self._capture, self._on_exit = mark, capture, on_exit
+        self._running: list[Running] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self, command: Command, generation: int, env: Mapping[str, str], cwd: Path, folder: Path) -> None:
+        """Starts one process; its output is read from now on. `folder` holds the pipes of its ranks, if it has any."""
+        whole = {**env, **command.env, tree.MARK: self._mark}
+        rank_pipes = self._rank_pipes(folder, command.streams)
+        if rank_pipes:
+            whole["MUSTER_STREAMS"] = str(folder)
+        out, err = os.pipe(), os.pipe()
+        try:
+            popen = subprocess.Popen(
+                command.argv,
+                cwd=cwd,
+                env=whole,
+                stdin=subprocess.DEVNULL,
+                stdout=out[1],
+                stderr=err[1],
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            raise NodeError(f"{command.process} could not be started: {error}") from error
+        finally:
+            os.close(out[1])
+            os.close(err[1])
+        pipes = [
+            Pipe(reading, self._capture.stream(command.process, name, command.rank))
+            for reading, name in ((out[0], "out"), (err[0], "err"))
+        ]
+        running = Running(command, generation, popen, pipes, rank_pipes)
+        self._running.append(running)
+        self._task(self._watch(running))
+
+    def _rank_pipes(self, folder: Path, count: int) -> list[Pipe]:
+        made = []
+        for local in range(count):
+            for name in ("out", "err"):
+                path = folder / f"{name}-{local}"
+                path.unlink(missing_ok=True)
+                os.mkfifo(path, 0o600)
+                # Open for both: the pipe then stays open while one rank has ended and the next has not begun.
+                number = os.open(path, os.O_RDWR | os.O_NONBLOCK)
+                made.append(Pipe(number, self._capture.stream(f"local rank {local}", name)))
+        return made
+
+    async def _watch(self, running: Running) -> None:
+        code = await _exit_code(running.popen)
+        # A grandchild may keep a pipe open for ever; what the process itself wrote is there already.
+        closings = [asyncio.ensure_future(pipe.closed.wait()) for pipe in running.pipes]
+        _, late = await asyncio.wait(closings, timeout=_DRAIN)
+        for closing in late:
+            closing.cancel()
+        for pipe in (*running.pipes, *running.rank_pipes):
+            pipe.close()
+        self._running.remove(running)
+        running.ended.set()
+        if not running.expected:
+            self._on_exit(_exit(running, code if code >= 0 else 128 - code))
+
+    async def end(self, patient: bool) -> None:
+        """Asks every process to end, waits, and ends what is left, with all its descendants."""
+        for running in self._running:
+            running.expected = True
+            tree.signal_group(running.popen.pid, signal.SIGTERM)
+        await self._all_ended(PATIENT if patient else IMPATIENT)
+        left = await asyncio.to_thread(tree.kill, self._mark)
+        if left:
+            self._capture.say(f"processes {sorted(left)} could not be ended")
+        await self._all_ended(_DRAIN)
+        tree.reap(self.pids())
+
+    async def _all_ended(self, within: float) -> None:
+        waits = [asyncio.ensure_future(running.ended.wait()) for running in self._running]
+        if waits:
+            _, late = await asyncio.wait(waits, timeout=within)
+            for wait in late:
+                wait.cancel()
+
+    def pids(self) -> list[int]:
+        return [running.popen.pid for running in self._running]
+
+    def _task(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _exit(running: Running, code: int) -> Exit:
+    """Of several streams the one with a traceback tells most; an agent's own is about its ranks."""
+    streams = [pipe.stream for pipe in (*running.rank_pipes, *running.pipes)]
+    telling = [stream for stream in streams if any("Traceback (most recent call last)" in line for line in stream.tail)]
+    stream = (telling or [stream for stream in reversed(streams) if stream.tail] or streams)[0]
+    return Exit(running.command, running.generation, code, traceback_of(stream.tail), stream.rank)
+
+
+async def _exit_code(popen: subprocess.Popen[bytes]) -> int:
+    if not sys.platform.startswith("linux"):
+        return await asyncio.to_thread(popen.wait)
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+    number = os.pidfd_open(popen.pid)
+    loop.add_reader(number, ended.set)
+    try:
+        await ended.wait()
+    finally:
+        loop.remove_reader(number)
+        os.close(number)
+    return popen.wait()

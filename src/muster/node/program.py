@@ -1,0 +1,293 @@
+"""The node program: the thin shell around `life.step`. It carries actions out and feeds events back in."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import signal
+import socket
+import time
+from collections.abc import Coroutine
+from dataclasses import replace
+from typing import Any
+
+from ..errors import MusterError
+from ..frameworks.base import Command, Framework, Scene
+from ..frameworks.registry import framework
+from ..spec.job import Job
+from ..workdir.home import remove_node_folder
+from ..workdir.records import Failure, NodeRecord
+from ..workdir.run import RunFolder
+from ..workdir.segments import SegmentWriter
+from . import life as lives
+from .capture import Capture
+from .homebound import Homebound
+from .life import Life, Phase
+from .lines import LogOut
+from .ports import Reserved, own_address
+from .preparing import Ground, prepare
+from .processes import Exit, Processes
+from .settings import Settings
+from .sides import Side
+from .surroundings import process_environment
+
+_TICK = 0.25
+"""How exactly deadlines are kept."""
+_BEAT = 5.0
+"""Seconds between two writings of the node's record while nothing changes."""
+
+
+class Node:
+    """One node of a run, from its claim to its exit code."""
+
+    def __init__(self, settings: Settings, run: RunFolder, job: Job, side: Side, record: NodeRecord) -> None:
+        self.settings, self.run, self.job, self.side = settings, run, job, side
+        self.framework: Framework = framework(job.framework)
+        self.record = record
+        self.ports = Reserved()
+        self.ground: Ground | None = None
+        self.exit_code: int | None = None
+        self.quit_quietly = False
+        """The launch was given up half way: no result is written, so that it can be resumed."""
+        self._over = asyncio.Event()
+        self._dirty = asyncio.Event()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self.life = Life(
+            node=record.node,
+            role=record.role,
+            gathers=self.framework.gathers(job),
+            script=self._script_start(),
+            timeout=job.timeout,
+            # Main's own end by ttl is told to all, so it decides in `cluster.py`.
+            ttl=None if record.role == "main" else job.ttl,
+            main_grace=settings.main_grace,
+            born=time.monotonic(),
+        )
+
+    def _script_start(self) -> str:
+        if not self.job.entry:
+            return "never"
+        if self.framework.script_everywhere(self.job):
+            return "start"
+        return "ready" if self.record.role == "main" else "never"
+
+    # --- the loop ----------------------------------------------------------------------------------------
+
+    async def live(self, watch: int) -> int:
+        """Lives the whole life. `watch` becomes readable when the guardian is gone."""
+        log_store = SegmentWriter(self.run.store, f"{self.run.run}/logs/{self.record.node}")
+        self.logs = LogOut(log_store, self.side.show)
+        secret_values = tuple(self.settings.secrets.values())
+        self.capture = Capture(self.record.node, self.logs.add, secret_values, self.record.incarnation)
+        self.processes = Processes(f"{self.run.run}/{self.record.node}", self.capture, self._exited)
+        self._listen(watch)
+        await self.side.open(self)
+        self.task(self.logs.ship())
+        self.task(self._tick())
+        self.task(self._keep_record())
+        self.feed(lives.Claimed())
+        await self._over.wait()
+        code = await self.side.close(self.life.verdict)
+        for task in self._tasks:
+            task.cancel()
+        return code
+
+    def feed(self, event: lives.Event) -> None:
+        """One event in; its actions are under way when this returns."""
+        before = self.life
+        self.life, actions = lives.step(before, event, time.monotonic())
+        if self.life.phase is not before.phase:
+            self.capture.step(f"{before.phase.value} → {self.life.phase.value}: {self.life.reason}")
+        if self.life is not before:
+            self._dirty.set()
+        for action in actions:
+            self._perform(action)
+
+    def say(self, text: str) -> None:
+        self.capture.say(text)
+
+    def task(self, work: Coroutine[Any, Any, Any]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()):
+            detail = str(error) if isinstance(error, MusterError) else f"{type(error).__name__}: {error}"
+            self.feed(lives.Broken(detail))
+
+    # --- actions -----------------------------------------------------------------------------------------
+
+    def _perform(self, action: lives.Action) -> None:
+        if isinstance(action, lives.Prepare):
+            self.task(self._prepare())
+        elif isinstance(action, lives.Meet):
+            self.task(self.side.meet())
+        elif isinstance(action, lives.Start):
+            self._start(action)
+        elif isinstance(action, lives.EndProcesses):
+            self.task(self._end_processes(action.patient))
+        elif isinstance(action, lives.Tell):
+            self.side.tell(action.message)
+        elif isinstance(action, lives.Ship):
+            self.task(self._ship())
+        else:
+            self._over.set()
+
+    async def _prepare(self) -> None:
+        loop = asyncio.get_running_loop()
+
+        def say(text: str) -> None:
+            loop.call_soon_threadsafe(self.say, text)
+
+        self.ground = await asyncio.to_thread(prepare, self.settings, self.run, self.job, self.framework, say)
+        self.homebound = Homebound(self)
+        self.task(self.homebound.ship())
+        self.feed(lives.Prepared(self.ground.processes, self.take_ports()))
+
+    def find_address(self, main: str | None) -> str:
+        """Our address as the others see it, now known to the life as well."""
+        address = self.settings.address or own_address(self.settings.subnet, main)
+        self.feed(lives.Addressed(address))
+        return address
+
+    def take_ports(self) -> dict[str, int]:
+        self.ports.release()
+        wishes = self.framework.ports(self.job, self.record.role)
+        return self.ports.take(wishes, fixed=not self.settings.free_ports)
+
+    def _start(self, action: lives.Start) -> None:
+        scene = self.scene()
+        commands: list[Command] = []
+        if action.services:
+            commands += self.framework.services(scene)
+        if action.scripts:
+            commands += self.framework.scripts(scene)
+        assert self.ground is not None  # noqa: S101 - a node that starts processes has been prepared
+        env = process_environment(self.settings, self.job, self.ground.code)
+        try:
+            for command in commands:
+                streams = self.settings.folder / "streams"
+                self.processes.start(command, action.generation, env, self.ground.code, streams)
+        except MusterError as error:
+            self.feed(lives.Broken(str(error)))
+            return
+        scripts = frozenset(command.process for command in commands if command.script)
+        self.feed(lives.Launched(action.generation, scripts))
+
+    def scene(self) -> Scene:
+        assert self.ground is not None and self.life.main is not None  # noqa: S101, PT018 - both are there once main is seen
+        return Scene(
+            run=self.run.run,
+            node=self.record.node,
+            role=self.record.role,
+            job=self.job,
+            python=self.ground.python,
+            code=self.ground.code,
+            folder=self.settings.folder,
+            address=self.life.address,
+            ports=self.life.ports or {},
+            main=self.life.main,
+            processes=self.life.processes,
+            members=self.life.members,
+            fixed_ports=not self.settings.free_ports,
+        )
+
+    async def _end_processes(self, patient: bool) -> None:
+        await self.processes.end(patient)
+        self.feed(lives.Quiet())
+
+    async def _ship(self) -> None:
+        if self.ground is not None:
+            await self.homebound.finish()
+        await self.logs.finish()
+        remove_node_folder(self.settings.folder)
+        self.feed(lives.Shipped())
+
+    # --- events ------------------------------------------------------------------------------------------
+
+    def _listen(self, watch: int) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            loop.add_signal_handler(number, self._signalled, number)
+        loop.add_reader(watch, self._hung_up, watch, "its guardian was killed")
+        if self.settings.lifeline is not None:
+            loop.add_reader(self.settings.lifeline, self._hung_up, self.settings.lifeline, "the launcher went away")
+
+    def _signalled(self, number: signal.Signals) -> None:
+        self.side.stop(f"{self.record.node} was asked to end by {signal.Signals(number).name}")
+
+    def _hung_up(self, pipe: int, detail: str) -> None:
+        asyncio.get_running_loop().remove_reader(pipe)
+        if pipe == self.settings.lifeline:
+            self.quit_quietly = not self.side.ready
+        self.side.stop(detail)
+
+    def _exited(self, ended: Exit) -> None:
+        script = ended.command.script
+        failure = None
+        if ended.code != 0 or not script:
+            failure = Failure(
+                node=self.record.node,
+                process=f"rank {ended.rank}" if ended.rank is not None else ended.command.process,
+                exit_code=ended.code or 1,
+                at=time.time(),
+                rank=ended.rank,
+                tail=ended.tail,
+                complaint=self.framework.complaint(ended.tail),
+            )
+        self.record = replace(self.record, failure=failure or self.record.failure)
+        self.feed(lives.Exited(ended.generation, ended.command.process, script, failure))
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(_TICK)
+            self.feed(lives.Tick())
+            self.side.tick()
+
+    # --- the record --------------------------------------------------------------------------------------
+
+    async def _keep_record(self) -> None:
+        while True:
+            try:
+                await asyncio.wait_for(self._dirty.wait(), _BEAT)
+            except asyncio.TimeoutError:
+                pass
+            self._dirty.clear()
+            await self.write_record()
+
+    async def write_record(self) -> None:
+        life = self.life
+        first = next((member.first_rank for member in life.members if member.node == life.node), None)
+        fresh = life.generation != self.record.generation
+        self.record = replace(
+            self.record,
+            state=life.phase.value,
+            reason=life.reason,
+            address=life.address,
+            beat=self.record.beat + 1,
+            generation=life.generation,
+            processes=life.processes,
+            first_rank=first,
+            ports=dict(life.ports or {}),
+            done=self.side.done,
+            failure=None if fresh else self.record.failure,
+            verdict=life.verdict,
+            ended_at=time.time() if life.phase is Phase.ENDED else None,
+        )
+        await asyncio.to_thread(self.run.write_node, self.record)
+
+
+def first_record(settings: Settings) -> NodeRecord:
+    """What a node says of itself when it claims its name."""
+    return NodeRecord(
+        node=settings.node or f"{settings.role}-{secrets.token_hex(4)}",
+        role=settings.role,
+        state=Phase.CLAIMING.value,
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        boot=secrets.token_hex(8),
+        started_at=time.time(),
+    )

@@ -1,0 +1,120 @@
+"""What a node is told when it starts: by a launcher through a few `MUSTER_*` variables, or by its environment alone."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..errors import NodeError, ProtocolError
+from ..spec.environment import Place, read_environment
+from ..spec.job import Job
+from ..workdir.home import nodes_folder
+from ..workdir.records import PROTOCOL
+
+PRIVATE = (
+    "MUSTER_LAUNCHED",
+    "MUSTER_PROTOCOL",
+    "MUSTER_LIFELINE",
+    "MUSTER_SECRETS",
+    "MUSTER_FREE_PORTS",
+    "MUSTER_CODE",
+    "MUSTER_FOLDER",
+    "MUSTER_NODE_RANK",
+    "RANK",
+    "MUSTER_RANK",
+    "OCI__RANK",
+)
+"""Variables of the node program that its processes must not see; a node's own RANK would be taken for a rank's."""
+
+_MAIN_GRACE = 60.0
+
+
+@dataclass(frozen=True)
+class Settings:
+    work_dir: str
+    run: str
+    role: str
+    node: str | None
+    """Given by whoever started the node; None where it has to find a name."""
+    job: Job | None
+    """None where a launcher has put it into the work dir."""
+    folder: Path
+    """The node's own folder, on this machine."""
+    code: str | None = None
+    """The digest of the code. It comes by this way and not only by the bucket that it protects."""
+    code_dir: str = ""
+    """Where the code is on this machine, if it need not be fetched."""
+    free_ports: bool = False
+    address: str | None = None
+    subnet: str | None = None
+    control_port: int = 0
+    channel: bool = True
+    main_grace: float = _MAIN_GRACE
+    lifeline: int | None = None
+    """A pipe whose end means that the launcher is gone."""
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+def read_settings(env: Mapping[str, str]) -> Settings:
+    """The settings in this environment. Reads the secrets' pipe, if there is one, and closes it."""
+    if env.get("MUSTER_LAUNCHED") == "1":
+        if env.get("MUSTER_PROTOCOL") != str(PROTOCOL):
+            raise ProtocolError(
+                f"the launcher speaks protocol {env.get('MUSTER_PROTOCOL')}, this node speaks {PROTOCOL}",
+                "Install the same version of musterpoint on both.",
+            )
+        place, job = _launched(env), None
+    else:
+        place, job = read_environment(env)
+    node = "main" if place.mode == "main" else place.node
+    return Settings(
+        work_dir=place.work_dir,
+        run=place.run,
+        role=place.mode,
+        node=node,
+        job=job,
+        folder=Path(env.get("MUSTER_FOLDER") or nodes_folder() / place.run / (node or f"{os.getpid()}")),
+        code=env.get("MUSTER_CODE") or None,
+        code_dir=place.code_dir,
+        free_ports=env.get("MUSTER_FREE_PORTS") == "1",
+        address=env.get("MUSTER_ADDRESS") or None,
+        subnet=env.get("MUSTER_SUBNET") or None,
+        control_port=_number(env, "MUSTER_CONTROL_PORT", 0),
+        channel=env.get("MUSTER_CONTROL", "channel") != "store",
+        main_grace=float(_number(env, "MUSTER_MAIN_GRACE", int(_MAIN_GRACE))),
+        lifeline=_number(env, "MUSTER_LIFELINE", 0) or None,
+        secrets=_secrets(env.get("MUSTER_SECRETS")),
+    )
+
+
+def _launched(env: Mapping[str, str]) -> Place:
+    absent = [name for name in ("MUSTER_WORK_DIR", "MUSTER_RUN_ID", "MUSTER_MODE") if not env.get(name)]
+    if absent:
+        raise NodeError(f"a launched node lacks {', '.join(absent)} in its environment")
+    return Place(
+        work_dir=env["MUSTER_WORK_DIR"],
+        run=env["MUSTER_RUN_ID"],
+        mode=env["MUSTER_MODE"].lower(),
+        node=env.get("MUSTER_NODE") or None,
+        rank=None,
+        code_dir=env.get("MUSTER_CODE_DIR", ""),
+    )
+
+
+def _number(env: Mapping[str, str], name: str, default: int) -> int:
+    text = env.get(name, "")
+    try:
+        return int(text) if text else default
+    except ValueError:
+        raise NodeError(f"{name}={text} is not a whole number") from None
+
+
+def _secrets(descriptor: str | None) -> dict[str, str]:
+    if not descriptor:
+        return {}
+    with os.fdopen(int(descriptor), "rb") as pipe:
+        value: dict[str, str] = json.loads(pipe.read() or b"{}")
+    return value

@@ -1,0 +1,155 @@
+"""Watching a run from outside: live through main's control channel, and from the run's folder for all else."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ..errors import ChannelError, NotFound, StoreError
+from ..workdir.loglines import LogLine
+from ..workdir.records import MainConfig, Result
+from ..workdir.run import RunFolder
+from ..workdir.segments import read_backwards
+from .capture import BLOCK
+from .channel import Channel, connect
+from .hub import BEAT, WATCHER
+from .waiting import delays
+
+_CONNECT = 3.0
+_LOOK = 0.5
+"""Seconds between two looks at the folder while main cannot be reached."""
+
+OnLines = Callable[[list[LogLine]], None]
+OnState = Callable[[dict[str, Any]], None]
+
+
+class Tail:
+    """The lines of a run, each once, however often and by whichever way they come."""
+
+    def __init__(self, run: RunFolder, on_lines: OnLines) -> None:
+        self._run, self._on_lines = run, on_lines
+        self._last: dict[str, int] = {}
+        self._held: list[LogLine] | None = None
+        self.gapped = False
+        """Lines are missing that went into the folder before their node knew of us; only `catch_up` has them."""
+
+    def live(self, encoded: Iterable[str]) -> None:
+        lines = [LogLine.decode(line.encode("utf-8", "surrogateescape")) for line in encoded]
+        if self._held is None and any(self._gap(line) for line in lines[:1]):
+            self._held, self.gapped = [], True
+        if self._held is not None:
+            self._held += lines
+        else:
+            self._show(lines)
+
+    def _gap(self, line: LogLine) -> bool:
+        # A node that was started anew begins a new block of numbers, which is no gap.
+        return line.n > self._last.get(line.node, 0) + 1 and line.n % BLOCK != 1
+
+    async def catch_up(self) -> None:
+        """Reads what the folder has and was not shown. Lines that come meanwhile wait, so that the order holds."""
+        self._held, self.gapped = self._held or [], False
+        try:
+            found = await asyncio.to_thread(self._stored)
+        finally:
+            held, self._held = self._held, None
+        self._show(sorted([*found, *held], key=lambda line: (line.time, line.node, line.n)))
+
+    def _stored(self) -> list[LogLine]:
+        found: list[LogLine] = []
+        for node in self._run.store.list_names(self._run.at("logs/")):
+            last = self._last.get(node, 0)
+            for segment in read_backwards(self._run.store, self._run.at("logs", node)):
+                lines = [LogLine.decode(line) for line in segment]
+                found += [line for line in lines if line.n > last]
+                if lines and lines[0].n <= last + 1:
+                    break
+        return found
+
+    def _show(self, lines: list[LogLine]) -> None:
+        fresh = []
+        for line in lines:
+            if line.n > self._last.get(line.node, 0):
+                self._last[line.node] = line.n
+                fresh.append(line)
+        if fresh:
+            self._on_lines(fresh)
+
+
+async def watch(
+    run: RunFolder, on_lines: OnLines, on_state: OnState, alive: Callable[[], bool] | None = None
+) -> Result | None:
+    """Shows lines and states until the run has a result, or until `alive` says that nothing more will come."""
+    tail = Tail(run, on_lines)
+    pauses = delays(slowest=_LOOK)
+    while True:
+        result = await asyncio.to_thread(run.result)
+        if result is None and (alive is None or alive()):
+            config = await asyncio.to_thread(run.latest_main)
+            if config is None or not await _listen(run, config, tail, on_state):
+                await tail.catch_up()
+                await asyncio.sleep(next(pauses))
+            else:
+                pauses = delays(slowest=_LOOK)
+            continue
+        await tail.catch_up()
+        return result or await asyncio.to_thread(run.result)
+
+
+async def _listen(run: RunFolder, config: MainConfig, tail: Tail, on_state: OnState) -> bool:
+    """Hears main out; false where it could not be reached."""
+    try:
+        channel = await _connect(run, config)
+    except (OSError, asyncio.TimeoutError, ChannelError, StoreError):
+        return False
+    beating = asyncio.ensure_future(_beat(channel))
+    catching = asyncio.ensure_future(tail.catch_up())
+    try:
+        while (value := await channel.receive()) is not None:
+            if value.get("kind") == "log":
+                tail.live(value["lines"])
+                if tail.gapped and catching.done():
+                    catching = asyncio.ensure_future(tail.catch_up())
+            elif value.get("kind") == "state":
+                on_state(value)
+            elif value.get("kind") == "end":
+                break
+    except ChannelError:
+        return False
+    finally:
+        beating.cancel()
+        await catching
+        await channel.close()
+    return True
+
+
+async def _connect(run: RunFolder, config: MainConfig) -> Channel:
+    key = await asyncio.to_thread(run.key)
+    return await connect(config.address, config.control_port, key, WATCHER + secrets.token_hex(4), _CONNECT)
+
+
+async def _beat(channel: Channel) -> None:
+    while True:
+        await asyncio.sleep(BEAT)
+        channel.send({"kind": "beat"})
+
+
+def ask_to_stop(run: RunFolder, why: str) -> bool:
+    """Tells main at once what the stop file tells it within a second. False where it cannot be reached."""
+    config = run.latest_main()
+    if config is None:
+        return False
+
+    async def ask() -> None:
+        channel = await _connect(run, config)
+        channel.send({"kind": "stop", "why": why})
+        await channel.drain()
+        await channel.close()
+
+    try:
+        asyncio.run(asyncio.wait_for(ask(), _CONNECT))
+    except (OSError, asyncio.TimeoutError, ChannelError, NotFound):
+        return False
+    return True

@@ -1,0 +1,150 @@
+"""A node that is started by its environment alone, as in a composition file or in a job run of Oracle's."""
+
+from __future__ import annotations
+
+import os.path
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..errors import NodeError
+from . import variables as read
+from .job import Job, Workers
+from .locations import absolute, local_path
+from .problems import Problems
+from .table import slug
+from .units import DURATION_HELP
+from .variables import Variables
+
+_WORK_DIR_HELP = "It is the folder or bucket where the nodes meet: /mnt/runs, oci://bucket@namespace/runs."
+_MODE_HELP = "One node is MAIN, the others are WORKER or PS."
+_CLUSTER_TYPE_HELP = "It is the framework: dask, pytorch."
+_EPHEMERAL_HELP = "1: the cluster ends with its script. 0: it stays until its TTL or a stop."
+_TIMEOUT = ("TIMEOUT", "TIME_OUT")
+_NTHREADS = ("nthreads", "nthread", "NTHREADS", "NTHREAD")
+_DEATH_TIMEOUT = ("death_timeout", "DEATH_TIMEOUT")
+_WORDS_HELP = """Write words as a shell reads them, or a JSON array: ["--epochs", "3"]."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a node stands in its run."""
+
+    work_dir: str
+    run: str
+    mode: str
+    """Its role: main, worker or ps."""
+    node: str | None
+    """The name it was given; None: it takes a free one."""
+    rank: int | None
+    code_dir: str
+    """The folder on this machine that the entry is taken from."""
+
+
+def read_environment(env: Mapping[str, str]) -> tuple[Place, Job]:
+    """Where a node stands and which job it works on. Raises a `NodeError` that lists every mistake.
+
+    The job's code is None: it is on this machine already, in `Place.code_dir`.
+    """
+    problems = Problems()
+    variables = Variables(env, problems)
+    entry = variables.get("ENTRY_POINT", "ENTRY_SCRIPT", read=str, default=None)
+    place = _place(env, entry, variables, problems)
+    job = _job(place, entry, variables)
+    _check(env, place, job, problems)
+    if problems.found():
+        mistakes = "\n".join(map(str, problems.found()))
+        raise NodeError(f"the environment does not say what this node is to do:\n{mistakes}")
+    return place, job
+
+
+def _place(env: Mapping[str, str], entry: str | None, variables: Variables, problems: Problems) -> Place:
+    here = Path.cwd()
+    work_dir = variables.need("WORK_DIR", read.work_dir, _WORK_DIR_HELP)
+    mode = variables.need("MODE", read.mode, _MODE_HELP) or ""
+    rank = variables.get("RANK", read=read.whole(0), default=None)
+    ranked = None if rank is None or mode == "main" else f"{mode}-{rank}"
+    code_dir = variables.get("CODE_DIR", read=str, default=None)
+    if code_dir is None and entry and entry.startswith("/"):
+        code_dir = os.path.dirname(entry)  # noqa: PTH120 -- a text, like the others
+    return Place(
+        work_dir=str(local_path(work_dir, here) or work_dir) if work_dir else "",
+        run=_run(env, problems),
+        mode=mode,
+        node=variables.get("NODE", read=read.word, default=ranked),
+        rank=rank,
+        code_dir=str(absolute(code_dir or ".", here)),
+    )
+
+
+def _run(env: Mapping[str, str], problems: Problems) -> str:
+    name = next((name for name in ("MUSTER_RUN_ID", "JOB_OCID") if env.get(name, "").strip()), None)
+    if name is None:
+        fix = "Set MUSTER_RUN_ID to the same word on all nodes of the run, such as `mnist-1`."
+        problems.add("MUSTER_RUN_ID", "not set, and neither is JOB_OCID", fix)
+        return ""
+    try:
+        return read.word(env[name].strip())
+    except ValueError as error:
+        problems.add(name, str(error), "Use the same word on all nodes of the run, such as `mnist-1`.")
+        return ""
+
+
+def _job(place: Place, entry: str | None, variables: Variables) -> Job:
+    count = variables.get("WORKER_COUNT", read=read.whole(0), default=Workers().min)
+    python = variables.get("PYTHON", read=str, default=Job.python)
+    return Job(
+        name=slug(place.run) or "run",
+        framework=variables.need("CLUSTER_TYPE", read.framework, _CLUSTER_TYPE_HELP) or "",
+        code=None,
+        entry=_inside(entry, place.code_dir),
+        args=_args(variables),
+        workers=Workers(count, count),
+        ps=variables.get("PS_COUNT", read=read.whole(0), default=Job.ps),
+        processes=variables.get("PROCESSES", read=read.processes, default=Job.processes),
+        python=str(absolute(python, Path.cwd())) if python and "/" in python else python,
+        ephemeral=variables.get("EPHEMERAL", read=read.yes, default=Job.ephemeral, fix=_EPHEMERAL_HELP),
+        timeout=variables.get(*_TIMEOUT, read=read.span, default=Job.timeout, fix=DURATION_HELP),
+        ttl=variables.get("TTL", read=read.span, default=Job.ttl, fix=DURATION_HELP),
+        retries=variables.get("RETRIES", read=read.whole(0), default=Job.retries),
+        options=_options(variables),
+    )
+
+
+def _inside(entry: str | None, code_dir: str) -> str | None:
+    """The entry as seen from the code folder. One that lies elsewhere on this machine stays absolute."""
+    if entry is None or not entry.startswith("/"):
+        return entry
+    path = Path(os.path.normpath(entry))
+    return str(path.relative_to(code_dir)) if path.is_relative_to(code_dir) else str(path)
+
+
+def _args(variables: Variables) -> tuple[str, ...]:
+    plain = variables.get("ARGS", "ENTRY_SCRIPT_ARGS", read=read.words, default=(), fix=_WORDS_HELP)
+    named = variables.get("NAMED_ARGS", "ENTRY_SCRIPT_KWARGS", read=read.words, default=(), fix=_WORDS_HELP)
+    return plain + named
+
+
+def _options(variables: Variables) -> dict[str, Any]:
+    """The framework's own settings, under the names that job files have for them."""
+    start_args = variables.get("START_ARGS", read=read.words, default=None, fix=_WORDS_HELP)
+    found = {
+        "nprocs": variables.get("nprocs", "NPROCS", read=read.whole(1), default=None),
+        "nthreads": variables.get(*_NTHREADS, read=read.whole(1), default=None),
+        "death_timeout": variables.get(*_DEATH_TIMEOUT, read=read.span, default=None, fix=DURATION_HELP),
+        "port": variables.get("WORKER_PORT", read=read.whole(1, 65535), default=None),
+        "start_args": None if start_args is None else list(start_args),
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _check(env: Mapping[str, str], place: Place, job: Job, problems: Problems) -> None:
+    doubtful = any("EPHEMERAL" in problem.field for problem in problems.found())
+    if place.mode == "main" and job.ephemeral and job.entry is None and not doubtful:
+        message = "not set, and an ephemeral cluster ends with its script"
+        fix = "Set ENTRY_POINT to the script, or EPHEMERAL to 0 for a cluster that stays until TTL or stop."
+        problems.add("ENTRY_POINT", message, fix)
+    if env.get("OCI__RUNTIME_TYPE", "").strip().lower() in ("git", "remote"):
+        fix = "Put the code on the machine, set OCI__CODE_DIR to its folder, and take OCI__RUNTIME_TYPE out."
+        problems.add("OCI__RUNTIME_TYPE", "code from git or a bucket is not fetched by this version", fix)

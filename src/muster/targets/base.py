@@ -1,0 +1,100 @@
+"""The plan as a value, and what every target can do with one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+from ..spec.config import Target as TargetConfig
+from ..spec.job import Job
+from ..workdir.records import PROTOCOL
+
+RUN = "{run}"
+"""Stands in a plan for the run's id, which is minted only at launch."""
+
+
+@dataclass(frozen=True)
+class CodePlan:
+    """The code that will travel."""
+
+    source: str
+    digest: str
+    files: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class NodePlan:
+    """One node that a launch will start."""
+
+    name: str
+    role: str
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+    folder: str
+    ports: Mapping[str, str]
+    """Preferred; where the machine is shared a launch may move them, and records it."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The full list of what a launch will create. Nothing exists yet."""
+
+    target: str
+    kind: str
+    job: Job
+    work_dir: str
+    code: CodePlan | None
+    python: str
+    requirements: str | None
+    nodes: tuple[NodePlan, ...]
+    network: str
+    """What must be open between the nodes, in words."""
+    protocol: int = PROTOCOL
+    price_per_hour: float | None = None
+    statements: tuple[str, ...] = field(default=())
+    """Permissions that the launch needs, as the target's cloud words them."""
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Plan:
+        nodes = (NodePlan(**{**node, "command": tuple(node["command"])}) for node in value["nodes"])
+        return cls(
+            **{
+                **value,
+                "job": Job.from_json(value["job"]),
+                "code": CodePlan(**value["code"]) if value["code"] else None,
+                "nodes": tuple(nodes),
+                "statements": tuple(value["statements"]),
+            }
+        )
+
+
+class Launched(Protocol):
+    """The nodes of a launch, for as long as whoever launched them is there."""
+
+    run: str
+
+    def poll(self) -> bool:
+        """Looks after the nodes; true when none is left."""
+
+    def wait(self, seconds: float) -> None:
+        """Waits until a node has ended, or for so long."""
+
+    def end(self) -> None:
+        """Ends all nodes now, with all that they started."""
+
+
+class Target(Protocol):
+    """Where nodes come from."""
+
+    config: TargetConfig
+
+    def plan(self, job: Job) -> Plan:
+        """What a launch would create. Touches nothing."""
+
+    def launch(self, plan: Plan, run: str) -> Launched:
+        """Does just what the plan says, all of it or nothing."""

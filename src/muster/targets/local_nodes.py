@@ -1,0 +1,174 @@
+"""The nodes of a local run while their launcher is there: started, looked after, ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+from ..errors import LaunchError
+from ..node import tree
+from ..workdir.home import remove_node_folder
+from ..workdir.opening import open_store
+from ..workdir.records import EXIT_CODES, End, Verdict, fold
+from ..workdir.run import RunFolder
+from .base import RUN, NodePlan, Plan
+
+_ASKED = 20.0
+"""Seconds that a node has to end its processes and bring its things home once it is asked."""
+
+
+class LocalNodes:
+    """Holds the pipe whose end tells the nodes that their launcher is gone."""
+
+    def __init__(self, plan: Plan, run: str) -> None:
+        self.run = run
+        self._plan = plan
+        self._folder = RunFolder(open_store(plan.work_dir), run)
+        self._nodes: dict[str, subprocess.Popen[bytes]] = {}
+        self._restarts: dict[str, int] = {}
+        self._lifeline, self._held = os.pipe()
+        os.set_inheritable(self._lifeline, True)
+        self.said: list[str] = []
+        """What nodes said that could not even begin."""
+
+    def start(self, node: NodePlan) -> None:
+        """Starts one node as a process; its own output, which is seldom any, goes to a file beside its folder."""
+        folder = Path(node.folder.replace(RUN, self.run))
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        secrets = _secrets_pipe(self._plan.job.secrets)
+        env = self._environment(node, secrets)
+        try:
+            with _errors(folder).open("ab") as errors:
+                self._nodes[node.name] = subprocess.Popen(
+                    node.command,
+                    cwd=folder,
+                    env=env,
+                    stdin=subprocess.DEVNULL,
+                    stdout=errors,
+                    stderr=errors,
+                    pass_fds=[pipe for pipe in (self._lifeline, secrets) if pipe is not None],
+                    start_new_session=True,
+                )
+        except OSError as error:
+            raise LaunchError(f"{node.name} could not be started: {error}") from error
+        finally:
+            if secrets is not None:
+                os.close(secrets)
+
+    def _environment(self, node: NodePlan, secrets: int | None) -> dict[str, str]:
+        mine = {name: value.replace(RUN, self.run) for name, value in node.environment.items()}
+        inherited = {
+            name: value
+            for name, value in os.environ.items()
+            if name not in self._plan.job.secrets and (not name.startswith("MUSTER_") or name == "MUSTER_HOME")
+        }
+        if path := inherited.get("PYTHONPATH"):
+            # A node has a folder of its own, where relative entries would mean something else.
+            inherited["PYTHONPATH"] = os.pathsep.join(str(Path(entry).absolute()) for entry in path.split(os.pathsep))
+        pipes = {"MUSTER_LIFELINE": str(self._lifeline)}
+        if secrets is not None:
+            pipes["MUSTER_SECRETS"] = str(secrets)
+        return {**inherited, **mine, **pipes}
+
+    def poll(self) -> bool:
+        """Looks after the nodes: a lost one is started again while the job allows; true when none is left."""
+        for name, process in list(self._nodes.items()):
+            if process.poll() is None:
+                continue
+            del self._nodes[name]
+            self._ended(name)
+        if self._nodes:
+            return False
+        self._conclude()
+        return True
+
+    def _ended(self, name: str) -> None:
+        tree.kill(f"{self.run}/{name}", descent=False)
+        node = next(node for node in self._plan.nodes if node.name == name)
+        folder = Path(node.folder.replace(RUN, self.run))
+        errors = _errors(folder)
+        if errors.exists():
+            self.said += [f"{name}: {line}" for line in errors.read_text(errors="replace").splitlines()]
+            errors.unlink()
+        record = self._folder.node(name)
+        lost = record is None or record.state != "ended"
+        if lost and self._restarts.get(name, 0) < self._plan.job.retries and not self._folder.result():
+            self._restarts[name] = self._restarts.get(name, 0) + 1
+            self.start(node)
+            return
+        remove_node_folder(folder)
+
+    def _conclude(self) -> None:
+        """Where no node was left to say how it ended, whoever started them says so."""
+        for pipe in (self._lifeline, self._held):
+            if pipe >= 0:
+                os.close(pipe)
+        self._lifeline = self._held = -1
+        if self._folder.result():
+            return
+        verdicts = [record.verdict for record in self._folder.nodes() if record.verdict]
+        detail = "\n".join(self.said) or "main ended without a word"
+        verdicts.append(Verdict(End.MAIN_LOST, EXIT_CODES[End.MAIN_LOST], detail))
+        result = fold(self.run, verdicts, generation=0, started_at=0.0, ended_at=time.time())
+        if result:
+            self._folder.write_result(result)
+
+    def wait(self, seconds: float) -> None:
+        """Waits until a node has ended, or for so long."""
+        if not hasattr(os, "pidfd_open"):
+            time.sleep(min(seconds, 0.05))
+            return
+        pipes = []
+        try:
+            pipes = [os.pidfd_open(process.pid) for process in self._nodes.values() if process.returncode is None]
+            select.select(pipes, [], [], seconds)
+        except ProcessLookupError:
+            pass  # it has ended and is waited for by the next look
+        finally:
+            for pipe in pipes:
+                os.close(pipe)
+
+    def end(self) -> None:
+        """Asks all nodes to end, and makes sure of it."""
+        for process in self._nodes.values():
+            tree.signal_all((process.pid,), signal.SIGTERM)
+        until = time.monotonic() + _ASKED
+        while self._nodes and time.monotonic() < until:
+            self.wait(0.2)
+            if self.poll():
+                return
+        for name, process in list(self._nodes.items()):
+            process.kill()
+            process.wait()
+            tree.kill(f"{self.run}/{name}", descent=False)
+        self.poll()
+
+
+def _secrets_pipe(names: tuple[str, ...]) -> int | None:
+    """A pipe that holds the caller's secrets: in no file, no argument and no environment of the node program."""
+    absent = [name for name in names if name not in os.environ]
+    if absent:
+        raise LaunchError(
+            f"secrets: {', '.join(absent)} not in your environment",
+            f"Set it first, such as: export {absent[0]}=…",
+        )
+    if not names:
+        return None
+    content = json.dumps({name: os.environ[name] for name in names}).encode()
+    reading, writing = os.pipe()
+    # A pipe holds 64 KiB without a reader; more secrets than that are no secrets.
+    if len(content) > 60_000:
+        raise LaunchError("secrets hold more than 60,000 bytes", "Put large files into `inputs`.")
+    os.write(writing, content)
+    os.close(writing)
+    os.set_inheritable(reading, True)
+    return reading
+
+
+def _errors(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.err")

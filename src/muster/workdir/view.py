@@ -1,0 +1,80 @@
+"""A run as its readers see it, made from its folder alone: the read model of `ps`, `status` and whatever follows."""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ..errors import StoreError
+from .document import JobDocument
+from .records import NodeRecord, Result
+from .run import RunFolder
+
+
+@dataclass(frozen=True)
+class RunView:
+    run: str
+    work_dir: str
+    state: str
+    """created, starting, running, ending, lost, succeeded, failed or stopped"""
+    job: JobDocument
+    result: Result | None
+    nodes: tuple[NodeRecord, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        result = asdict(self.result) if self.result else None
+        return {
+            "run": self.run,
+            "work_dir": self.work_dir,
+            "state": self.state,
+            "name": self.job.job.name,
+            "framework": self.job.job.framework,
+            "created_at": self.job.created_at,
+            "result": result,
+            "nodes": [asdict(node) for node in self.nodes],
+        }
+
+
+def view(folder: RunFolder) -> RunView:
+    """How the run stands now."""
+    document, result = folder.read_job(), folder.result()
+    nodes = tuple(folder.nodes())
+    return RunView(folder.run, folder.store.url, state_of(result, nodes), document, result, nodes)
+
+
+def brief(folder: RunFolder) -> RunView | StoreError:
+    """The same for a list, where one damaged run must not hide the others."""
+    try:
+        return view(folder)
+    except StoreError as error:
+        return error
+
+
+def state_of(result: Result | None, nodes: tuple[NodeRecord, ...]) -> str:
+    if result:
+        return result.state
+    if not nodes:
+        return "created"
+    if all(gone(node) for node in nodes):
+        return "lost"
+    main = next((node for node in nodes if node.role == "main"), None)
+    if main is None or main.state in ("claiming", "preparing", "meeting", "gathering"):
+        return "starting"
+    return "ending" if main.state in ("ending", "ended") else "running"
+
+
+def gone(node: NodeRecord) -> bool:
+    """Ended, or, where we can know it because it ran on this machine, no longer there."""
+    if node.state == "ended":
+        return True
+    if node.host != socket.gethostname() or not node.pid:
+        return False
+    try:
+        os.kill(node.pid, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return False

@@ -1,0 +1,265 @@
+"""What main decides for all, without a process, a file or a clock."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from muster.node import cluster as clusters
+from muster.node.cluster import PATIENCE, Cluster, Lost, NewGeneration, ProbePassed, Say, Send, Terms, step
+from muster.node.life import StopSeen, Tick
+from muster.node.messages import Again, Conclude, Done, Failed, Go, Hello, Left, Members, Started
+from muster.workdir.records import End, Failure, Verdict
+
+pytestmark = pytest.mark.unit
+
+TORCH = Terms(
+    run="r",
+    expected=("worker-1", "worker-2"),
+    least=2,
+    main_starts=True,
+    computing_main=True,
+    gathers=True,
+    survives_loss=False,
+    script_everywhere=True,
+    has_script=True,
+    ephemeral=True,
+    probed=False,
+    retries=0,
+    timeout=60,
+    ttl=3600,
+)
+DASK = replace(TORCH, computing_main=False, gathers=False, survives_loss=True, script_everywhere=False, probed=True)
+ALL = ("main", "worker-1", "worker-2")
+
+
+def forming(terms: Terms = TORCH) -> Cluster:
+    return Cluster(terms, born=0, since=0)
+
+
+def after(cluster: Cluster, *events: clusters.Event, now: float = 1.0) -> tuple[Cluster, list[clusters.Order]]:
+    orders: list[clusters.Order] = []
+    for event in events:
+        cluster, orders = step(cluster, event, now)
+    return cluster, orders
+
+
+def hello(node: str, generation: int = 1, processes: int = 1, address: str = "10.0.0.1") -> Hello:
+    return Hello(node, node.partition("-")[0], generation, address, processes, {"store": 1})
+
+
+def gathered(terms: Terms = TORCH, generation: int = 1) -> Cluster:
+    start = replace(forming(terms), generation=generation)
+    return after(start, *(hello(node, generation) for node in ALL))[0]
+
+
+def ready(terms: Terms = TORCH, generation: int = 1) -> Cluster:
+    cluster = after(gathered(terms, generation), *(Started(node, generation) for node in ALL))[0]
+    return after(cluster, ProbePassed(generation))[0] if terms.probed else cluster
+
+
+def failure(node: str = "worker-1", code: int = 3, at: float = 1.0, complaint: bool = False) -> Failure:
+    return Failure(node, "rank 1", code, at=at, rank=1, complaint=complaint)
+
+
+def verdict_of(orders: list[clusters.Order]) -> Verdict:
+    (conclusion,) = [
+        order.message for order in orders if isinstance(order, Send) and isinstance(order.message, Conclude)
+    ]
+    return conclusion.verdict
+
+
+def test_ranks_are_given_when_all_are_here_in_the_order_of_names_not_of_arrival() -> None:
+    cluster, orders = after(forming(), hello("worker-2", processes=2), hello("main", processes=2))
+    assert orders == []
+    cluster, orders = after(cluster, hello("worker-1", processes=3))
+    (order,) = orders
+    assert isinstance(order, Send)
+    assert isinstance(order.message, Members)
+    assert [(member.node, member.first_rank) for member in order.message.members] == [
+        ("main", 0),
+        ("worker-1", 2),
+        ("worker-2", 5),
+    ]
+
+
+def test_ten_workers_are_ordered_by_number() -> None:
+    many = replace(TORCH, expected=tuple(f"worker-{n}" for n in range(1, 11)), least=10)
+    names = ["main", *reversed(many.expected)]
+    _, orders = after(forming(many), *(hello(name) for name in names))
+    (order,) = orders
+    assert isinstance(order, Send)
+    assert isinstance(order.message, Members)
+    assert [member.node for member in order.message.members] == ["main", *many.expected]
+
+
+def test_a_main_that_does_not_compute_gets_no_rank() -> None:
+    terms = replace(TORCH, computing_main=False, main_starts=False)
+    _, orders = after(forming(terms), hello("main"), hello("worker-1"), hello("worker-2"))
+    (order,) = orders
+    assert isinstance(order, Send)
+    assert isinstance(order.message, Members)
+    assert [member.node for member in order.message.members] == ["worker-1", "worker-2"]
+
+
+def test_ready_is_when_all_have_started() -> None:
+    cluster, orders = after(gathered(), Started("main", 1), Started("worker-1", 1))
+    assert not cluster.ready
+    cluster, orders = after(cluster, Started("worker-2", 1))
+    assert cluster.ready
+    assert orders == [Send(Go(1)), Say("ready: 3 nodes")]
+
+
+def test_dask_is_ready_only_when_its_scheduler_says_so() -> None:
+    cluster, _ = after(gathered(DASK), *(Started(node, 1) for node in ALL))
+    assert not cluster.ready
+    assert after(cluster, ProbePassed(1))[0].ready
+
+
+def test_an_elastic_cluster_is_ready_with_the_least_it_may_have() -> None:
+    terms = replace(DASK, least=1, probed=False)
+    cluster, _ = after(forming(terms), hello("main"), hello("worker-2"), Started("main", 1), Started("worker-2", 1))
+    assert cluster.ready
+
+
+def test_it_ends_well_when_every_node_is_done() -> None:
+    cluster, orders = after(ready(), Done("main", 1), Done("worker-1", 1))
+    assert orders == []
+    assert verdict_of(after(cluster, Done("worker-2", 1))[1]) == Verdict(End.SCRIPT_ENDED, 0)
+
+
+def test_dask_ends_when_mains_script_has_ended() -> None:
+    assert verdict_of(after(ready(DASK), Done("main", 1))[1]) == Verdict(End.SCRIPT_ENDED, 0)
+
+
+def test_dask_ends_with_its_scripts_exit_code() -> None:
+    bad = Failure("main", "script", 3, at=1.0)
+    assert verdict_of(after(ready(DASK), Failed("main", 1, bad))[1]) == Verdict(End.SCRIPT_ENDED, 3, failure=bad)
+
+
+def test_a_long_lived_cluster_stays_when_its_script_has_ended() -> None:
+    terms = replace(DASK, ephemeral=False)
+    cluster, orders = after(ready(terms), Done("main", 1))
+    assert (cluster.verdict, orders) == (None, [])
+
+
+def test_a_failed_rank_without_retries_ends_it_with_that_ranks_exit_code() -> None:
+    verdict = verdict_of(after(ready(), Failed("worker-1", 1, failure()))[1])
+    assert (verdict.end, verdict.exit_code, verdict.failure) == (End.MEMBER_FAILED, 3, failure())
+
+
+def test_a_failed_rank_with_retries_left_starts_a_new_generation_of_all() -> None:
+    terms = replace(TORCH, retries=1)
+    cluster, orders = after(ready(terms), Failed("worker-1", 1, failure()))
+    assert orders == [NewGeneration(2, "rank 1 on worker-1 ended with exit code 3")]
+    assert (cluster.ready, cluster.peers) == (False, {})
+    assert verdict_of(after(ready(terms, 2), Failed("worker-1", 2, failure()))[1]).end is End.MEMBER_FAILED
+
+
+def test_a_complaint_about_a_lost_peer_waits_for_the_cause() -> None:
+    complaint = failure("worker-2", code=1, at=1.0, complaint=True)
+    cluster, orders = after(ready(), Failed("worker-2", 1, complaint))
+    assert orders == []
+    cause = failure("worker-1", code=7, at=2.0)
+    verdict = verdict_of(after(cluster, Failed("worker-1", 1, cause))[1])
+    assert (verdict.exit_code, verdict.failure) == (7, cause)
+
+
+def test_a_complaint_without_a_cause_is_the_cause_after_a_while() -> None:
+    complaint = failure("worker-2", code=1, complaint=True)
+    cluster, _ = after(ready(), Failed("worker-2", 1, complaint), now=10)
+    assert after(cluster, Tick(), now=10 + PATIENCE - 0.1)[1] == []
+    assert verdict_of(after(cluster, Tick(), now=10 + PATIENCE)[1]).exit_code == 1
+
+
+def test_a_lost_node_ends_a_cluster_that_needs_it() -> None:
+    verdict = verdict_of(after(ready(), Lost("worker-2", "worker-2 was lost"))[1])
+    assert (verdict.end, verdict.exit_code, verdict.detail) == (End.MEMBER_FAILED, 124, "worker-2 was lost")
+
+
+def test_dask_goes_on_without_a_lost_worker_until_none_is_left() -> None:
+    cluster, orders = after(ready(DASK), Lost("worker-2", "worker-2 was lost"))
+    assert orders == [Say("worker-2 was lost; going on with 1")]
+    assert verdict_of(after(cluster, Lost("worker-1"))[1]).end is End.MEMBER_FAILED
+
+
+def test_a_failed_dask_worker_starts_again_as_often_as_it_may() -> None:
+    terms = replace(DASK, retries=1)
+    broken = Failure("worker-1", "worker", 1, at=1.0)
+    cluster, orders = after(ready(terms), Failed("worker-1", 1, broken))
+    assert Send(Again(1), "worker-1") in orders
+    cluster, orders = after(cluster, Started("worker-1", 1), Failed("worker-1", 1, broken))
+    assert Send(Conclude(Verdict(End.MEMBER_FAILED, 1, failure=broken)), "worker-1") in orders
+    assert cluster.verdict is None
+
+
+def test_by_its_timeout_it_ends_and_names_who_is_missing_and_what_is_known_of_them() -> None:
+    cluster, _ = after(forming(), hello("main"), hello("worker-1"))
+    cluster, _ = after(cluster, Started("main", 1))
+    verdict = verdict_of(after(cluster, Tick(), now=60)[1])
+    assert verdict.end is End.NOT_READY
+    assert verdict.missing == ("worker-1", "worker-2")
+    assert "worker-1: here at 10.0.0.1, but not started; worker-2: never seen" in verdict.detail
+
+
+def test_its_ttl_ends_it() -> None:
+    assert verdict_of(after(ready(), Tick(), now=3600)[1]).end is End.TTL_REACHED
+
+
+def test_a_stop_ends_it() -> None:
+    assert verdict_of(after(ready(), StopSeen("enough"))[1]) == Verdict(End.STOP_REQUESTED, 130, "enough")
+
+
+def test_a_node_that_says_hello_twice_is_one_node() -> None:
+    cluster = ready()
+    again, orders = after(cluster, hello("worker-1"))
+    assert again is cluster
+    assert orders == [Send(Go(1), "worker-1")]
+
+
+def test_a_node_that_comes_back_as_another_machine_makes_all_start_anew() -> None:
+    _, orders = after(ready(replace(TORCH, retries=1)), hello("worker-1", address="10.0.0.9"))
+    assert orders == [NewGeneration(2, "worker-1 came back")]
+
+
+def test_what_happens_after_the_end_changes_no_verdict() -> None:
+    cluster, _ = after(ready(), StopSeen("enough"))
+    cluster, orders = after(cluster, Failed("worker-1", 1, failure()), Lost("worker-2"), Tick(), now=9999)
+    assert cluster.verdict == Verdict(End.STOP_REQUESTED, 130, "enough")
+    assert orders == []
+
+
+NODES = st.sampled_from([*ALL, "worker-77"])
+GENERATIONS = st.integers(1, 3)
+EVENTS = st.one_of(
+    st.builds(hello, NODES, GENERATIONS),
+    st.builds(Started, NODES, GENERATIONS),
+    st.builds(Done, NODES, GENERATIONS),
+    st.builds(Failed, NODES, GENERATIONS, st.builds(failure, NODES, complaint=st.booleans())),
+    st.builds(Left, NODES, st.just(Verdict(End.MAIN_LOST, 122))),
+    st.builds(Lost, NODES),
+    st.builds(ProbePassed, GENERATIONS),
+    st.just(Tick()),
+)
+
+
+@given(st.lists(EVENTS, max_size=60), st.sampled_from([TORCH, DASK]), st.integers(0, 2))
+def test_whatever_happens_it_never_uses_more_than_its_retries_and_ends_by_its_ttl(
+    events: list[clusters.Event], terms: Terms, retries: int
+) -> None:
+    cluster = forming(replace(terms, retries=retries))
+    for event in events:
+        cluster, orders = step(cluster, event, 1.0)
+        assert cluster.generation <= retries + 1
+        assert (
+            sum(
+                isinstance(order, Send) and isinstance(order.message, Conclude) and order.node is None
+                for order in orders
+            )
+            <= 1
+        )
+    cluster, _ = step(cluster, Tick(), 3601)
+    assert cluster.verdict is not None
