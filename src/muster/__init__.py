@@ -13,6 +13,14 @@ from .report import checkpoint, report
 
 __version__ = "0.1.0"
 
+# Not typing's own: importing that would cost more than all of this module.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .errors import JobError, MusterError
+    from .launching import Run, load, plan, run, runs
+    from .spec.job import Job
+    from .targets.base import Plan
+
 _DOOR = {
     "Job": "muster.spec.job",
     "JobError": "muster.errors",

@@ -19,6 +19,7 @@ from .spec.load import load as load_job
 from .targets.base import Launched, Plan
 from .targets.registry import target
 from .workdir.document import CodeRef, JobDocument
+from .workdir.home import launcher_log
 from .workdir.index import IndexEntry, entries, find, remember
 from .workdir.opening import open_store
 from .workdir.records import Result
@@ -183,13 +184,8 @@ def read_plan(folder: RunFolder) -> Plan:
 def _detached(plan: Plan, run_id: str) -> Run:
     """Hands the run to a launcher of its own, in a session of its own."""
     launcher = [sys.executable, "-m", "muster", "run", "--resume", run_id, "--quiet"]
-    process = subprocess.Popen(
-        launcher,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    with launcher_log(run_id).open("ab") as said:
+        process = subprocess.Popen(launcher, stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True)
     # Nobody waits for it: it outlives us, and init takes it over.
     process.returncode = 0
     return Run(run_id, plan.work_dir)

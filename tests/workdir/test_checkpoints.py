@@ -10,6 +10,7 @@ import pytest
 
 from muster.errors import StoreError
 from muster.workdir.counting import CountingStore
+from muster.workdir.files import sha256_of
 from muster.workdir.memory import MemoryStore
 from muster.workdir.run import RunFolder
 from muster.workdir.sync import CheckpointShipper, Shipped, checkpoints, fetch_checkpoint, newest_checkpoint
@@ -168,16 +169,12 @@ def test_one_that_changes_while_it_is_sent_was_not_complete(
 def test_one_that_cannot_be_read_is_named_and_the_others_are_sent(
     folder: Path, store: Interrupted, shipper: CheckpointShipper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from muster.workdir import checkpoints as module
-
-    real = module.sha256_of
-
     def refuse(place: Path) -> str:
         if place.name == "locked":
             raise PermissionError(13, "Permission denied")
-        return real(place)
+        return sha256_of(place)
 
-    monkeypatch.setattr(module, "sha256_of", refuse)
+    monkeypatch.setattr("muster.workdir.checkpoints.sha256_of", refuse)
     write(folder, "locked", "1")
     write(folder, "open", "1")
     assert shipper.finish() == Shipped(1, 1, ("locked: Permission denied",))
@@ -232,7 +229,7 @@ def test_a_damaged_one_is_passed_over_for_the_one_before(
     assert fetched.name == "epoch-1"
     assert [path.name for path in (tmp_path / "into").iterdir()] == ["epoch-1"]
     store.delete(f"{PREFIX}/000001/files/epoch-1")
-    with pytest.raises(StoreError, match="epoch-3.* is damaged"):
+    with pytest.raises(StoreError, match=r"epoch-3.* is damaged"):
         fetch_checkpoint(run, "main", tmp_path / "other")
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from muster.errors import StoreError
 from muster.workdir.counting import CountingStore
+from muster.workdir.folder import FolderStore
 from muster.workdir.memory import MemoryStore
 from muster.workdir.outputs import read_manifest
 from muster.workdir.shipper import Shipped, Shipper, manifest_key
@@ -113,8 +114,6 @@ def test_what_the_script_takes_away_goes_and_what_was_there_before_stays(folder:
 
 
 def test_a_folder_in_place_of_a_file_is_no_collision(folder: Path, tmp_path: Path) -> None:
-    from muster.workdir.folder import FolderStore
-
     store = FolderStore(tmp_path / "work dir")
     shipper = Shipper(store, PREFIX, folder)
     write(folder, "x", "file")
@@ -203,15 +202,13 @@ def test_a_file_that_never_rests_is_brought_but_not_vouched_for(folder: Path) ->
 
 
 def test_what_cannot_be_brought_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from muster.workdir import shipper as module
-
     def refuse(place: Path) -> str:
         raise PermissionError(13, "Permission denied")
 
     store = MemoryStore("s")
     write(folder, "locked", "1")
     (folder / "out").symlink_to("/etc/hostname")
-    monkeypatch.setattr(module, "sha256_of", refuse)
+    monkeypatch.setattr("muster.workdir.shipper.sha256_of", refuse)
     assert Shipper(store, PREFIX, folder).ship() == Shipped(
         0, 0, ("out: a link that leads out of the folder", "locked: Permission denied")
     )

@@ -31,6 +31,7 @@ def lines(plan: Plan) -> list[str]:
         f"  price         {'nothing' if plan.kind == 'local' else plan.price_per_hour or 'unknown'}",
         "",
     ]
+    told += [f"  note: {note}" for note in plan.notes]
     for node in plan.nodes:
         ports = ", ".join(f"{name} {number}" for name, number in node.ports.items()) or "none"
         told.append(f"  {node.name:<12}  ports {ports}; folder {node.folder}")

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import click
 
 from ..spec.units import size_text
+from ..workdir.home import launcher_log
 from ..workdir.records import NodeRecord
 from ..workdir.view import RunView
 from .choosing import as_json, chooses_run
@@ -39,6 +40,9 @@ def _lines(seen: RunView) -> list[str]:
     ]
     if seen.state == "created":
         told.append(f"  resume      muster run --resume {seen.run}")
+    log = launcher_log(seen.run)
+    if not result and log.exists():
+        told += [f"  launcher    {line}" for line in log.read_text(errors="replace").splitlines()]
     if result:
         told.append(f"  end         {result.end.value}, exit code {result.exit_code}")
         told += [f"              {line}" for line in result.detail.splitlines()]

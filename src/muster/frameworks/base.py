@@ -105,6 +105,10 @@ class Framework:
         """Whether the cluster goes on by itself when a worker is lost."""
         return job.workers.elastic
 
+    def restarts_itself(self, job: Job) -> bool:
+        """Whether the framework's own engine uses the job's retries up, so that Muster must not."""
+        return False
+
     def script_everywhere(self, job: Job) -> bool:
         """Whether every computing node runs the script, or main alone."""
         return True

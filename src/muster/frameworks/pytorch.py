@@ -38,6 +38,9 @@ class PyTorch(Framework):
         "start_args": TextList(),
     }
 
+    def restarts_itself(self, job: Job) -> bool:
+        return job.workers.elastic
+
     def ports(self, job: Job, role: str) -> tuple[Port, ...]:
         # Which node is rank 0 is known only when all have met, so each keeps a port for the store.
         number = job.options_of(role).get("port")

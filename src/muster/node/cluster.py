@@ -236,45 +236,67 @@ def _failed(cluster: Cluster, event: Failed, now: float) -> Next:
             return _mark(cluster, "main", "started"), [Say(_failure_text(event.failure))]
         return _conclude(cluster, Verdict(End.SCRIPT_ENDED, event.failure.exit_code, failure=event.failure))
     if terms.survives_loss and event.node != "main":
-        return _one_failed(cluster, event.node, event.failure)
+        return _one_failed(cluster, event.node, event.failure, now)
     return _decide(replace(cluster, failures=(*cluster.failures, event.failure)), now)
 
 
 def _gone(cluster: Cluster, event: Left | Lost, now: float) -> Next:
     peer = cluster.peers.get(event.node)
-    if peer is None or not peer.alive:
+    if peer is None:
+        return _never_came(cluster, event, now)
+    if not peer.alive:
         return cluster, []
     if cluster.verdict is not None or (peer.state == "done" and cluster.terms.ephemeral):
         return _mark(cluster, event.node, "left"), []
-    if isinstance(event, Lost):
-        detail, failure = event.detail or f"{event.node} was lost", None
-    else:
-        detail, failure = event.verdict.detail or f"{event.node} left", event.verdict.failure
-    failure = failure or Failure(event.node, "node", EXIT_CODES[End.MEMBER_FAILED], at=now, tail=(detail,))
+    failure = _loss(event, now)
     gone = _mark(cluster, event.node, "lost")
     if cluster.terms.survives_loss:
-        return _one_failed(gone, event.node, failure, come_back=False)
+        return _one_failed(gone, event.node, failure, now, come_back=False)
     return _decide(replace(gone, failures=(*gone.failures, failure)), now)
 
 
-def _one_failed(cluster: Cluster, node: str, failure: Failure, come_back: bool = True) -> Next:
+def _never_came(cluster: Cluster, event: Left | Lost, now: float) -> Next:
+    """A node that broke before it had met main, as one whose requirements could not be installed."""
+    if cluster.verdict is not None or isinstance(event, Lost) or event.verdict.end is not End.MEMBER_FAILED:
+        return cluster, []
+    hello = Hello(event.node, event.node.partition("-")[0], cluster.generation)
+    known = replace(cluster, peers={**cluster.peers, event.node: Peer(hello)})
+    return _gone(known, event, now)
+
+
+def _loss(event: Left | Lost, now: float) -> Failure:
+    if isinstance(event, Left) and event.verdict.failure:
+        return event.verdict.failure
+    detail = event.detail if isinstance(event, Lost) else event.verdict.detail
+    tail = (detail or f"{event.node} was lost",)
+    return Failure(event.node, "node", EXIT_CODES[End.MEMBER_FAILED], at=now, tail=tail)
+
+
+def _one_failed(cluster: Cluster, node: str, failure: Failure, now: float, come_back: bool = True) -> Next:
     """A worker that the others can do without: it starts again while it may, else they go on or give up."""
-    terms, peer = cluster.terms, cluster.peers[node]
-    if come_back and peer.retries < terms.retries:
+    peer = cluster.peers[node]
+    if come_back and peer.retries < cluster.terms.retries:
         again = replace(peer, state="present", retries=peer.retries + 1)
-        orders: list[Order] = [Say(f"{_failure_text(failure)}; starting it again")]
-        return replace(cluster, peers={**cluster.peers, node: again}), [
-            *orders,
-            Send(Again(cluster.generation), node),
-        ]
+        known = replace(cluster, peers={**cluster.peers, node: again})
+        say = Say(f"{_failure_text(failure)}; starting it again")
+        return known, [say, Send(Again(cluster.generation), node)]
     failed = replace(_mark(cluster, node, "lost"), failures=(*cluster.failures, failure))
-    left = [name for name, other in failed.peers.items() if name != "main" and other.alive]
-    least = min(terms.least, 1) if not cluster.ready or terms.least == len(terms.expected) else terms.least
-    if len(left) < least or not (left or terms.computing_main):
-        return _give_up(failed)
+    left = len([name for name, other in failed.peers.items() if name != "main" and other.alive])
+    if not _enough_left(failed, left):
+        return _decide(failed, now)
     verdict = Verdict(End.MEMBER_FAILED, failure.exit_code, failure=failure)
     leave: list[Order] = [Send(Conclude(verdict), node)] if come_back else []
-    return failed, [Say(f"{_failure_text(failure)}; going on with {len(left)}"), *leave]
+    return failed, [Say(f"{_failure_text(failure)}; going on with {left}"), *leave]
+
+
+def _enough_left(cluster: Cluster, left: int) -> bool:
+    """Once ready, a cluster of fixed size goes on while it has a worker; before, all that it needs must still come."""
+    terms = cluster.terms
+    if cluster.ready:
+        elastic = terms.least < len(terms.expected)
+        return left >= (terms.least if elastic else 1)
+    lost = len([peer for peer in cluster.peers.values() if not peer.alive])
+    return len(terms.expected) - lost >= terms.least
 
 
 def _decide(cluster: Cluster, now: float) -> Next:

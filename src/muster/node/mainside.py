@@ -197,8 +197,13 @@ class MainSide:
 
     async def _hear_through_store(self) -> None:
         for record in await asyncio.to_thread(self._node.run.nodes):
-            if record.link == "store" and record.node not in self._hub.nodes:
+            if record.node in self._hub.nodes or record.role == "main":
+                continue
+            if record.link == "store":
                 self._hear_record(record)
+            elif record.state == "ended" and record.verdict:
+                # It broke before it had met us.
+                self._feed(Left(record.node, record.verdict))
 
     def _hear_record(self, record: NodeRecord) -> None:
         beat, since = self._beats.get(record.node, (-1, 0.0))
@@ -230,6 +235,8 @@ class MainSide:
 
     async def close(self, verdict: Verdict | None) -> int:
         node = self._node
+        if self._verdict is None and verdict and not node.quit_quietly:
+            await self._break_off(verdict)
         await self._farewell()
         result = fold(
             node.run.run,
@@ -246,6 +253,16 @@ class MainSide:
             self._hub.show({"kind": "end", "result": asdict(result)})
         await self._hub.close()
         return result.exit_code if result else 125
+
+    async def _break_off(self, verdict: Verdict) -> None:
+        """Main broke by itself. Even if it never got as far as to be seen, the others must not wait for it."""
+        if self._node.life.main is None:
+            latest = await asyncio.to_thread(self._node.run.latest_main)
+            generation = latest.generation + 1 if latest else 1
+            config = MainConfig("main", self._node.life.address, self._control_port, generation)
+            await asyncio.to_thread(self._node.run.publish_main, config)
+        self._verdict = verdict
+        self._hub.send(Conclude(verdict))
 
     async def _farewell(self) -> None:
         """Waits until every node that is alive has said its last word, or has had time enough."""
@@ -279,7 +296,7 @@ def _terms(node: Node) -> Terms:
         has_script=job.entry is not None,
         ephemeral=job.ephemeral,
         probed=framework.probed,
-        retries=job.retries,
+        retries=0 if framework.restarts_itself(job) else job.retries,
         timeout=job.timeout,
         ttl=job.ttl,
     )

@@ -38,7 +38,17 @@ def prepare(settings: Settings, run: RunFolder, job: Job, framework: Framework, 
     for folder in (job.outputs, job.checkpoints):
         if folder and settings.code:
             (code / folder).mkdir(parents=True, exist_ok=True)
+    lay_out_inputs(job, code)
     return Ground(code, python, framework.processes(job, count_gpus()))
+
+
+def lay_out_inputs(job: Job, code: Path) -> None:
+    """Each input stands at `inputs/<name>` in the script's folder."""
+    for name, source in job.inputs.items():
+        place = code / "inputs" / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if not place.exists():
+            place.symlink_to(Path(source).absolute())
 
 
 def _code(settings: Settings, run: RunFolder, job: Job) -> Path:

@@ -12,7 +12,7 @@ from collections.abc import Coroutine
 from dataclasses import replace
 from typing import Any
 
-from ..errors import MusterError
+from ..errors import MusterError, StoreError
 from ..frameworks.base import Command, Framework, Scene
 from ..frameworks.registry import framework
 from ..spec.job import Job
@@ -196,13 +196,18 @@ class Node:
         )
 
     async def _end_processes(self, patient: bool) -> None:
-        await self.processes.end(patient)
-        self.feed(lives.Quiet())
+        try:
+            await self.processes.end(patient)
+        finally:
+            self.feed(lives.Quiet())
 
     async def _ship(self) -> None:
-        if self.ground is not None:
-            await self.homebound.finish()
-        await self.logs.finish()
+        """Whatever cannot be brought home is told; it must not keep the node, which costs money, from leaving."""
+        for finish in (self.homebound.finish, self.logs.finish) if self.ground is not None else (self.logs.finish,):
+            try:
+                await finish()
+            except (MusterError, OSError) as error:
+                self.say(f"not all could be brought home: {error}")
         remove_node_folder(self.settings.folder)
         self.feed(lives.Shipped())
 
@@ -256,7 +261,11 @@ class Node:
             except asyncio.TimeoutError:
                 pass
             self._dirty.clear()
-            await self.write_record()
+            try:
+                await self.write_record()
+            except StoreError as error:
+                # The work dir may be back at the next beat; training goes on meanwhile.
+                self.capture.step(f"the record could not be written: {error.message}")
 
     async def write_record(self) -> None:
         life = self.life

@@ -12,6 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -62,12 +63,26 @@ def environment(name: str, content: bytes, python: str, say: Say) -> str:
     folder.parent.mkdir(parents=True, exist_ok=True)
     made = folder / "made-by-muster"
     if not made.exists():
+        asked_at = time.time()
         with folder.with_suffix(".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not made.exists():
-                _make(folder, name, content, python, say)
+                _make_once(folder, asked_at, lambda: _make(folder, name, content, python, say))
                 made.touch()
     return str(folder / "bin" / "python")
+
+
+def _make_once(folder: Path, asked_at: float, make: Callable[[], None]) -> None:
+    """What failed while we waited for it would fail for us too; all nodes of a machine fail together, at once."""
+    failed = folder.with_suffix(".failed")
+    if failed.exists() and failed.stat().st_mtime >= asked_at:
+        raise PythonError(failed.read_text(encoding="utf-8"))
+    try:
+        make()
+    except PythonError as error:
+        failed.write_text(str(error), encoding="utf-8")
+        raise
+    failed.unlink(missing_ok=True)
 
 
 def _make(folder: Path, name: str, content: bytes, python: str, say: Say) -> None:

@@ -53,7 +53,8 @@ def _program(settings: Settings, watch: int) -> int:
             side = MainSide() if settings.role == "main" else WorkerSide()
             return await Node(settings, run, job, side, record).live(watch)
 
-        return asyncio.run(live())
+        # Not asyncio.run, which would wait for every thread: an installer's may take minutes to see that it is over.
+        return asyncio.new_event_loop().run_until_complete(live())
     except MusterError as error:
         return _refuse(error)
 

@@ -140,6 +140,9 @@ class WorkerSide:
                 self._node.feed(lives.MainBack())
         elif now - self._beat_at > _STALE or (record and record.state == "ended"):
             self._node.feed(lives.MainGone())
+        if record and record.state == "ended" and (result := await asyncio.to_thread(self._node.run.result)):
+            # Its last word did not reach us, but it is written down.
+            self._node.feed(Conclude(Verdict(result.end, result.exit_code, result.detail)))
 
     async def close(self, verdict: Verdict | None) -> int:
         node = self._node

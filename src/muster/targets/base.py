@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from ..spec.config import Target as TargetConfig
@@ -53,8 +53,10 @@ class Plan:
     """What must be open between the nodes, in words."""
     protocol: int = PROTOCOL
     price_per_hour: float | None = None
-    statements: tuple[str, ...] = field(default=())
+    statements: tuple[str, ...] = ()
     """Permissions that the launch needs, as the target's cloud words them."""
+    notes: tuple[str, ...] = ()
+    """What the job asks for and this target will not do, or does otherwise."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -69,6 +71,7 @@ class Plan:
                 "code": CodePlan(**value["code"]) if value["code"] else None,
                 "nodes": tuple(nodes),
                 "statements": tuple(value["statements"]),
+                "notes": tuple(value["notes"]),
             }
         )
 

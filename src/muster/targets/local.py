@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from ..errors import CodeError, LaunchError
@@ -12,6 +15,7 @@ from ..frameworks.registry import framework
 from ..node.python import check_framework, interpreter
 from ..spec.config import Target as TargetConfig
 from ..spec.job import Job
+from ..spec.units import size_text
 from ..workdir.home import default_work_dir, nodes_folder
 from ..workdir.opening import open_store
 from ..workdir.records import EXIT_CODES, PROTOCOL, End, Verdict, fold
@@ -30,9 +34,12 @@ class Local:
 
     def plan(self, job: Job) -> Plan:
         made = framework(job.framework)
-        python = interpreter(job.python or self.config.options.get("python"))
+        # Written into the job, which is all that a node reads.
+        job = replace(job, python=job.python or self.config.options.get("python"))
+        python = interpreter(job.python)
         if not job.requirements:
             check_framework(python, made)
+        _check_inputs(job)
         code = _code(job)
         return Plan(
             target=self.config.name,
@@ -44,6 +51,7 @@ class Local:
             requirements=job.requirements,
             nodes=tuple(self._node(job, made, name, code) for name in node_names(job)),
             network=f"nothing outside this machine; on {ADDRESS}, each moved where taken: {made.open_ports(job)}",
+            notes=tuple(_notes(job)),
         )
 
     def _node(self, job: Job, made: Framework, name: str, code: CodePlan | None) -> NodePlan:
@@ -95,6 +103,30 @@ class Local:
 def node_names(job: Job) -> list[str]:
     workers = [f"worker-{number}" for number in range(1, job.workers.max + 1)]
     return ["main", *workers, *(f"ps-{number}" for number in range(1, job.ps + 1))]
+
+
+def _notes(job: Job) -> Iterator[str]:
+    """What this machine does otherwise than the job file says, so that nothing is left out in silence."""
+    if job.image or any(role.image for role in job.roles.values()):
+        yield "image: is not used: here the nodes are processes of this machine"
+    wanted = job.resources
+    if wanted.cpus and wanted.cpus > (os.cpu_count() or 1):
+        yield f"resources.cpus: {wanted.cpus} wanted for each node, this machine has {os.cpu_count()} for all"
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if wanted.memory and wanted.memory > memory:
+        yield f"resources.memory: {size_text(wanted.memory)} wanted, this machine has {size_text(memory)}"
+    if wanted.gpus:
+        yield f"resources.gpus: every node starts {wanted.gpus} processes, and all share this machine's GPUs"
+
+
+def _check_inputs(job: Job) -> None:
+    """Inputs of this machine are linked into place; those elsewhere cannot be fetched by this version."""
+    remote = [source for source in job.inputs.values() if "://" in source]
+    if remote:
+        raise CodeError(f"inputs: {remote[0]} cannot be fetched by this version", "Give a path of this machine.")
+    absent = [source for source in job.inputs.values() if not Path(source).exists()]
+    if absent:
+        raise CodeError(f"inputs: {absent[0]} is not there", "Give the path of a file or folder of this machine.")
 
 
 def _code(job: Job) -> CodePlan | None:

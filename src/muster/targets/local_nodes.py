@@ -33,6 +33,7 @@ class LocalNodes:
         self._restarts: dict[str, int] = {}
         self._lifeline, self._held = os.pipe()
         os.set_inheritable(self._lifeline, True)
+        self._main_gone_at: float | None = None
         self.said: list[str] = []
         """What nodes said that could not even begin."""
 
@@ -83,9 +84,19 @@ class LocalNodes:
             del self._nodes[name]
             self._ended(name)
         if self._nodes:
+            self._hurry()
             return False
         self._conclude()
         return True
+
+    def _hurry(self) -> None:
+        """Nodes that are still there long after the end of their run are asked to go."""
+        if "main" in self._nodes:
+            return
+        self._main_gone_at = self._main_gone_at or time.monotonic()
+        if time.monotonic() - self._main_gone_at > _ASKED and self._folder.result():
+            for process in self._nodes.values():
+                tree.signal_all((process.pid,), signal.SIGTERM)
 
     def _ended(self, name: str) -> None:
         tree.kill(f"{self.run}/{name}", descent=False)

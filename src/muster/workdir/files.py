@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -59,7 +60,8 @@ def _make_folder(folder: Path, durable: bool) -> None:
     try:
         folder.mkdir(0o700)
     except FileExistsError:
-        if not folder.is_dir():
+        # Asked once: it may have been taken away since, and then is no folder either.
+        if not stat.S_ISDIR(folder.stat().st_mode):
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder)) from None
     except FileNotFoundError:
         _make_folder(folder.parent, durable)

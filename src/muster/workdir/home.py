@@ -22,6 +22,11 @@ def index_folder() -> Path:
     return home() / "index"
 
 
+def launcher_log(run: str) -> Path:
+    """Where the launcher of a detached run says what it cannot say to a terminal."""
+    return index_folder() / f"{run}.launcher"
+
+
 def environments_folder() -> Path:
     return home() / "envs"
 

@@ -27,10 +27,6 @@ def remember(entry: IndexEntry) -> None:
     temporary.replace(path)
 
 
-def forget(run: str) -> None:
-    (index_folder() / f"{run}.json").unlink(missing_ok=True)
-
-
 def entries() -> list[IndexEntry]:
     """All runs launched from here, the newest first. A damaged entry is left out: its run is in its work dir."""
     folder = index_folder()
