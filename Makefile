@@ -48,7 +48,17 @@ $(VENV)/demo: $(VENV)/base
 	@$(PIP) --editable '.[dask]'
 	@touch $@
 
-$(VENV)/dev: $(VENV)/demo
+# Tools of the tests: hosts of their own (ip, iptables), git's own reading of ignore files.
+TOOLS := git ip iptables nsenter
+PACKAGES := git iproute2 iptables util-linux
+$(VENV)/tools: $(VENV)/base
+	@missing=; for tool in $(TOOLS); do command -v $$tool >/dev/null || [ -x /usr/sbin/$$tool ] || missing="$$missing $$tool"; done; \
+	if [ -n "$$missing" ]; then \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then echo "installing$$missing"; apt-get update -qq && apt-get install -y -qq $(PACKAGES) >/dev/null; \
+	  else echo "some tests will be skipped: they need$$missing (sudo apt-get install $(PACKAGES))"; fi; fi
+	@touch $@
+
+$(VENV)/dev: $(VENV)/demo $(VENV)/tools
 	@echo "installing PyTorch and the tools of development into $(VENV) (about 1 GB)"
 	@$(PIP) --upgrade pip
 	@$(PIP) torch --editable '.[dask,pytorch]' --group dev

@@ -22,9 +22,9 @@ from .workdir.document import CodeRef, JobDocument
 from .workdir.home import launcher_log
 from .workdir.index import IndexEntry, entries, find, remember
 from .workdir.opening import open_store
-from .workdir.records import Result
+from .workdir.records import EXIT_CODES, End, Result, Verdict, fold
 from .workdir.run import RunFolder, new_run_id
-from .workdir.view import gone
+from .workdir.view import dead, gone
 
 Say = Callable[[str], None]
 _STOPPED_WITHIN = 60.0
@@ -79,7 +79,20 @@ class Run:
         """The result, or None while the run goes on. Looks after nodes that were started from here."""
         if self._launched and not self._launched.poll():
             return None
-        return self.folder.result()
+        return self.folder.result() or self._lost()
+
+    def _lost(self) -> Result | None:
+        """A run whose nodes were all killed has nobody left to write its end; whoever finds it so does."""
+        folder = self.folder
+        nodes = folder.nodes()
+        if not nodes or not all(dead(node) for node in nodes) or folder.result():
+            return folder.result()
+        verdict = Verdict(End.MAIN_LOST, EXIT_CODES[End.MAIN_LOST], "all nodes are gone, and none said why")
+        verdicts = [verdict, *(node.verdict for node in nodes if node.verdict)]
+        result = fold(self.id, verdicts, generation=0, started_at=nodes[0].started_at, ended_at=time.time())
+        if result:
+            folder.write_result(result)
+        return folder.result()
 
     def wait(self, timeout: float | None = None) -> Result:
         """Waits for the end."""

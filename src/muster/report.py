@@ -1,6 +1,5 @@
 """What a training script may call. No dependency, any Python from 3.8; outside a run every call does nothing."""
 
-import json
 import os
 import time
 
@@ -22,6 +21,8 @@ def _append(record):  # type: ignore[no-untyped-def]
     target = os.environ.get("MUSTER_REPORT")
     if not target:
         return
+    import json
+
     process = "rank " + os.environ["RANK"] if "RANK" in os.environ else os.environ.get("MUSTER_PROCESS", "script")
     record.update(time=time.time(), process=process)
     line = json.dumps(record) + "\n"

@@ -11,6 +11,7 @@ from rich.live import Live as RichLive
 from rich.table import Table
 from rich.text import Text
 
+from ..spec.units import size_text
 from ..workdir.loglines import LogLine
 from ..workdir.records import Result
 from .screen import Screen, prefix, summary
@@ -29,11 +30,12 @@ _SHOWN = 12
 
 
 class Live(Screen):
-    def __init__(self) -> None:
+    def __init__(self, console: Console | None = None) -> None:
         super().__init__()
-        self._console = Console(file=sys.stdout, highlight=False)
+        self._console = console or Console(file=sys.stdout, highlight=False)
         self._seen: dict[str, str] = {}
         self._state: dict[str, Any] = {}
+        self._metrics: dict[str, dict[str, Any]] = {}
         self._doing = ""
         self._live = RichLive(get_renderable=self._render, console=self._console, refresh_per_second=8, transient=True)
         self._live.start()
@@ -53,6 +55,9 @@ class Live(Screen):
                 self._console.print(text, soft_wrap=True)
 
     def state(self, state: dict[str, Any]) -> None:
+        if state.get("kind") == "metrics":
+            self._metrics[state["node"]] = state
+            return
         self._state = state
         super().state(state)
 
@@ -64,6 +69,14 @@ class Live(Screen):
 
     def close(self) -> None:
         self._live.stop()
+
+    def _values(self, node: str) -> tuple[Text, Text]:
+        """What the node uses, and what its script last reported."""
+        metrics = self._metrics.get(node, {})
+        usage, reported = metrics.get("usage") or {}, metrics.get("reported") or {}
+        used = f"cpu {usage['cpu_percent']:.0f}%  {size_text(int(usage['memory_bytes']))}" if usage else ""
+        said = [f"{name}={value:.4g}" for values in reported.values() for name, value in values.items()]
+        return Text(used, style="dim"), Text("  ".join(said[:6]), style="cyan")
 
     def _colour(self, mark: str) -> str:
         return self._seen.setdefault(mark, _COLOURS[len(self._seen) % len(_COLOURS)])
@@ -80,7 +93,7 @@ class Live(Screen):
         nodes = Table.grid(padding=(0, 2))
         known = self._state.get("nodes", {})
         for name, state in list(known.items())[:_SHOWN]:
-            nodes.add_row(Text(f"  {name}"), Text(state, style=_STATES.get(state, "")))
+            nodes.add_row(Text(f"  {name}"), Text(state, style=_STATES.get(state, "")), *self._values(name))
         if len(known) > _SHOWN:
             nodes.add_row(Text(f"  and {len(known) - _SHOWN} more"), Text(""))
         links = Text("   ".join(f"{name}: {link}" for name, link in self._state.get("links", {}).items()), style="dim")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
+from typing import Any
 
 import click
 
@@ -23,6 +25,20 @@ VERBS = {
 
 class Verbs(click.Group):
     """Loads a verb's module when the verb is used, and turns Muster's errors into lines."""
+
+    def __call__(self, *args: Any, **extra: Any) -> Any:
+        """The command itself. It leaves as soon as its lines are out, without the interpreter's teardown.
+
+        That is a good part of what lies between the end of a script and the end of `muster run`.
+        """
+        try:
+            return super().__call__(*args, **extra)
+        except SystemExit as wish:
+            if not isinstance(wish.code, int):
+                raise
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(wish.code)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(VERBS)
@@ -55,9 +71,13 @@ class Verbs(click.Group):
         except MusterError as error:
             click.echo(f"muster: {error}", err=True)
             sys.exit(error.exit_code)
+        except KeyboardInterrupt:
+            sys.exit(130)
         except BrokenPipeError:
-            # Whoever read our lines has had enough, as `head` does.
-            sys.stderr.close()
+            # Whoever read our lines has had enough, as `head` does. What is still buffered goes nowhere.
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, 1)
+            os.dup2(nowhere, 2)
             sys.exit(141)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
 import sys
 from pathlib import Path
@@ -12,7 +11,6 @@ import click
 
 if TYPE_CHECKING:
     from ..launching import Run
-    from ..workdir.records import Result
     from .screen import Screen
 
 
@@ -45,7 +43,9 @@ def follow(run: Run, shown: Screen) -> int:
     """Shows the run until it has ended. The first Ctrl-C stops it, the second ends it at once."""
     shown.begin(run.id)
     try:
-        result = asyncio.run(_watch(run, shown))
+        from .following import watched
+
+        result = watched(run, shown)
     except KeyboardInterrupt:
         shown.say("stopping; once more to end it at once")
         try:
@@ -58,25 +58,6 @@ def follow(run: Run, shown: Screen) -> int:
         return 125
     shown.end(result)
     return result.exit_code
-
-
-async def _watch(run: Run, shown: Screen) -> Result | None:
-    from ..node.watching import watch
-
-    looking = asyncio.ensure_future(_look_after(run))
-    try:
-        watched = await watch(run.folder, shown.lines, shown.state, alive=lambda: not looking.done())
-        ended = await looking
-    finally:
-        looking.cancel()
-    return ended or watched
-
-
-async def _look_after(run: Run) -> Result | None:
-    """Lost nodes are started again, ended ones are taken off the process table, until none is left."""
-    while (result := run.poll()) is None and run.has_nodes():
-        await asyncio.to_thread(run.pause, 0.5)
-    return result
 
 
 def _interrupt(_number: int, _frame: object) -> None:

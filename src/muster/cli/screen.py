@@ -42,6 +42,7 @@ class Screen:
             sys.stdout.flush()
 
     def state(self, state: dict[str, Any]) -> None:
+        """What main says of the cluster, and each node of itself (of kind `metrics`)."""
         for name, link in state.get("links", {}).items():
             if self._links.get(name) != link:
                 self._links[name] = link

@@ -38,7 +38,7 @@ def _lines(seen: RunView) -> list[str]:
         f"  took        {max(until - seen.job.created_at, 0):.1f} s",
         f"  work dir    {seen.work_dir}",
     ]
-    if seen.state == "created":
+    if seen.state in ("created", "lost"):
         told.append(f"  resume      muster run --resume {seen.run}")
     log = launcher_log(seen.run)
     if not result and log.exists():

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from ..spec.fields import Kind
 from ..spec.job import Job
 from ..workdir.records import MainConfig, Member
+
+if TYPE_CHECKING:
+    from ..spec.fields import Kind
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,8 @@ class Command:
     """Its name within the node: `scheduler`, `worker`, `script`, `rank 3`."""
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
+    defaults: Mapping[str, str] = field(default_factory=dict)
+    """Variables that hold unless the job or the machine gives them another value."""
     rank: int | None = None
     script: bool = False
     """The user's script, whose end is the node's; otherwise a service, which must stay up."""
@@ -91,11 +95,14 @@ class Framework:
     """The line that makes it so."""
     elastic: ClassVar[bool] = False
     roles: ClassVar[frozenset[str]] = frozenset({"main", "worker"})
-    options: ClassVar[Mapping[str, Kind]] = {}
     probed: ClassVar[bool] = False
     """Whether `ready` has something to ask."""
     entry_needed: ClassVar[bool] = True
     """False where a cluster without a script is of use."""
+
+    def options(self) -> Mapping[str, Kind]:
+        """The options of its own that a job may give. Their kinds are imported here: no node needs them."""
+        return {}
 
     def gathers(self, job: Job) -> bool:
         """Whether no node starts before all are known, because each must be told of the others."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ..spec.fields import Duration, Integer, Kind, TextList
 from ..spec.job import Job
 from .base import Command, Framework, HttpCount, Port, Scene
+
+if TYPE_CHECKING:
+    from ..spec.fields import Kind
 
 _SCHEDULER, _DASHBOARD = 8786, 8787
 _WORKERS, _NANNIES = (8700, 8800), (3000, 3100)
@@ -21,14 +24,18 @@ class Dask(Framework):
     elastic = True
     probed = True
     entry_needed = False
-    options: ClassVar[Mapping[str, Kind]] = {
-        "nthreads": Integer(min=1),
-        "nprocs": Integer(min=1),
-        "death_timeout": Duration(),
-        "port": Integer(min=1, max=65535),
-        "dashboard_port": Integer(min=1, max=65535),
-        "start_args": TextList(),
-    }
+
+    def options(self) -> Mapping[str, Kind]:
+        from ..spec.fields import Duration, Integer, TextList
+
+        return {
+            "nthreads": Integer(min=1),
+            "nprocs": Integer(min=1),
+            "death_timeout": Duration(),
+            "port": Integer(min=1, max=65535),
+            "dashboard_port": Integer(min=1, max=65535),
+            "start_args": TextList(),
+        }
 
     def gathers(self, job: Job) -> bool:
         return False
@@ -84,14 +91,14 @@ def _scheduler(scene: Scene) -> Command:
         *("--host", scene.main.address, "--port", str(ports["scheduler"])),
         *("--dashboard-address", f"{scene.main.address}:{ports['dashboard']}"),
     )
-    return Command("scheduler", argv, _quieter(scene))
+    return Command("scheduler", argv, defaults=_defaults(scene))
 
 
 def _worker(scene: Scene) -> Command:
     options = scene.options
     argv = [scene.python, "-m", "distributed.cli.dask_worker"]
     argv += [f"tcp://{scene.main.address}:{scene.main.ports['scheduler']}", "--no-dashboard"]
-    argv += ["--name", scene.node, "--local-directory", str(scene.folder / "dask")]
+    argv += ["--name", scene.node, "--local-directory", str(_scratch(scene))]
     argv += ["--host", scene.address, "--nworkers", str(scene.processes)]
     argv += ["--nthreads", str(_integer(options, "nthreads", 1))]
     argv += ["--death-timeout", str(options.get("death_timeout", _DEATH_TIMEOUT))]
@@ -99,13 +106,20 @@ def _worker(scene: Scene) -> Command:
         argv += ["--worker-port", "{}:{}".format(*_WORKERS), "--nanny-port", "{}:{}".format(*_NANNIES)]
     extra = options.get("start_args", ())
     argv += [str(word) for word in extra] if isinstance(extra, (list, tuple)) else []
-    return Command("worker", tuple(argv), _quieter(scene))
+    return Command("worker", tuple(argv), defaults=_defaults(scene))
 
 
-def _quieter(scene: Scene) -> dict[str, str]:
-    """Dask tells some thirty lines per worker that nobody asked for; a job that wants them sets this itself."""
-    level = "DASK_LOGGING__DISTRIBUTED"
-    return {} if level in scene.job.env_of(scene.role) else {level: "warning"}
+def _defaults(scene: Scene) -> dict[str, str]:
+    return {
+        # Left alone, Dask tells some thirty lines per worker that nobody asked for.
+        "DASK_LOGGING__DISTRIBUTED": "warning",
+        # A scheduler has no option for it, and would take the machine's temporary folder.
+        "DASK_TEMPORARY_DIRECTORY": str(_scratch(scene)),
+    }
+
+
+def _scratch(scene: Scene) -> Path:
+    return scene.folder / "dask"
 
 
 def _integer(options: Mapping[str, object], name: str, default: int) -> int:

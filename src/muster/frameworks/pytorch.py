@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Mapping, Sequence
+from itertools import dropwhile, takewhile
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING
 
-from ..spec.fields import Integer, Kind, TextList
 from ..spec.job import Job
 from .base import Command, Framework, Port, Scene
 
+if TYPE_CHECKING:
+    from ..spec.fields import Kind
+
 _PORT = 29400
 
-_LOST_PEER = (
-    "Connection closed by peer",
-    "Connection reset by peer",
-    "Connection refused",
-    "Broken pipe",
-    "Socket Timeout",
-    "DistNetworkError",
-    "DistStoreError",
-    "TCPStore",
-    "ncclRemoteError",
-    "ncclSystemError",
-    "Watchdog caught collective operation timeout",
-    "SignalException",
+_LOST_PEER = re.compile(
+    r"gloo/transport|connectFullMesh|monitoredBarrier|Watchdog caught collective operation timeout"
+    r"|ncclRemoteError|ncclSystemError|remote process exited"
+    r"|Dist(Network|Store)Error|Rendezvous(Closed|Connection|Timeout)Error|SignalException"
+    r"|RuntimeError: (Connection (closed|reset|refused)|Broken pipe|Socket Timeout)"
 )
+_PREFIX = re.compile(r"^\[rank\d+\]: ")
+"""Torch puts it before each line of a rank's traceback."""
 
 
 class PyTorch(Framework):
@@ -33,10 +32,11 @@ class PyTorch(Framework):
     module = "torch"
     install = 'pip install "musterpoint[pytorch]"'
     elastic = True
-    options: ClassVar[Mapping[str, Kind]] = {
-        "port": Integer(min=1, max=65535),
-        "start_args": TextList(),
-    }
+
+    def options(self) -> Mapping[str, Kind]:
+        from ..spec.fields import Integer, TextList
+
+        return {"port": Integer(min=1, max=65535), "start_args": TextList()}
 
     def restarts_itself(self, job: Job) -> bool:
         return job.workers.elastic
@@ -60,9 +60,21 @@ class PyTorch(Framework):
         return (_agent(scene),) if scene.job.workers.elastic else _ranks(scene)
 
     def complaint(self, tail: Sequence[str]) -> bool:
-        # Only the exception itself counts: a traceback's frames quote code that may hold any of these words.
-        said = [line for line in tail if line and not line[0].isspace()][-3:]
-        return any(mark in line for line in said for mark in _LOST_PEER)
+        return any(_LOST_PEER.search(line) for line in _last_words(tail))
+
+
+def _last_words(tail: Sequence[str]) -> list[str]:
+    """An exception's own lines. A traceback's frames quote code that may hold any word, and torch's libraries
+    warn of closed connections while a rank ends for whatever reason.
+    """
+    lines = [_PREFIX.sub("", line) for line in tail]
+    begins = [i for i, line in enumerate(lines) if line.startswith(("Traceback (most recent", "terminate called"))]
+    if not begins:
+        return []
+    after = lines[begins[-1] :]
+    if after[0].startswith("Traceback"):
+        after = list(dropwhile(lambda line: not line or line[0].isspace(), after[1:]))
+    return list(takewhile(lambda line: not line.startswith("["), after[:4]))
 
 
 def _ranks(scene: Scene) -> tuple[Command, ...]:
@@ -78,14 +90,12 @@ def _ranks(scene: Scene) -> tuple[Command, ...]:
         "GROUP_WORLD_SIZE": str(len(scene.members)),
         "TORCHELASTIC_RESTART_COUNT": str(scene.main.generation - 1),
     }
-    if own.processes > 1:
-        # Several ranks on a machine would each start a thread per core; torchrun has the same default.
-        shared["OMP_NUM_THREADS"] = "1"
     return tuple(
         Command(
             f"rank {rank}",
             (scene.python, *scene.entry_argv()),
             {**shared, "RANK": str(rank), "LOCAL_RANK": str(rank - own.first_rank)},
+            _defaults(scene),
             rank=rank,
             script=True,
         )
@@ -108,17 +118,33 @@ def _agent(scene: Scene) -> Command:
         f"--max-restarts={scene.job.retries}",
         # How soon a failed peer is noticed is what a restart costs.
         *("--monitor-interval=0.2", "--local-addr", scene.address),
+        # Else it leaves a folder in the machine's temporary one.
+        *("--log-dir", str(scene.folder / "torchrun")),
         *(extra if isinstance(extra, (list, tuple)) else ()),
-        *("--no-python", scene.python, str(_beside("_rank.py")), scene.python, *scene.entry_argv()),
+        *("--no-python", scene.python),
+        # Torchrun replaces `${local_rank}` in a rank's arguments, and takes two dollars for one.
+        *(word.replace("$", "$$") for word in (str(_beside("_rank.py")), scene.python, *scene.entry_argv())),
     )
     # Sharing the rendezvous store with the ranks made most restarts fail to connect.
     env = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
-    return Command("torchrun", argv, env, script=True, streams=scene.processes)
+    return Command("torchrun", argv, env, _defaults(scene), script=True, streams=scene.processes)
 
 
 def _store(scene: Scene) -> Command:
     argv = (scene.python, str(_beside("_torchstore.py")), scene.main.address, str(scene.main.ports["store"]))
     return Command("store", argv)
+
+
+def _defaults(scene: Scene) -> dict[str, str]:
+    chosen = {}
+    if scene.processes > 1:
+        # Several ranks on a machine would each start a thread per core; torchrun has the same default.
+        chosen["OMP_NUM_THREADS"] = "1"
+    if scene.address == "127.0.0.1":
+        # Left alone, they listen on whatever address the machine's name stands for.
+        loopback = "lo0" if sys.platform == "darwin" else "lo"
+        chosen |= {"GLOO_SOCKET_IFNAME": loopback, "NCCL_SOCKET_IFNAME": loopback}
+    return chosen
 
 
 def _beside(name: str) -> Path:

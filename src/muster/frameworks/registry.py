@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from ..errors import MusterError
-from ..spec.facts import Facts
 from .base import Framework
+
+if TYPE_CHECKING:
+    from ..spec.facts import Facts
 
 _BUILT_IN = {
     "dask": "muster.frameworks.dask:Dask",
@@ -31,11 +34,19 @@ def framework(name: str) -> Framework:
     dotted = _BUILT_IN.get(name) or _plugins().get(name)
     if dotted is None:
         raise MusterError(f"no framework is called {name!r}", f"There are: {', '.join(names())}.")
-    module, _, attribute = dotted.partition(":")
-    made = getattr(import_module(module), attribute)()
+    made = _load(name, dotted)
     if not isinstance(made, Framework):
         raise MusterError(f"{dotted} is not a muster.frameworks.base.Framework", "Mend the plugin that provides it.")
     return made
+
+
+def _load(name: str, dotted: str) -> object:
+    module, _, attribute = dotted.partition(":")
+    try:
+        return getattr(import_module(module), attribute)()
+    except Exception as error:  # noqa: BLE001 - a plugin is somebody else's code
+        told = f"framework {name} ({dotted}) cannot be loaded: {type(error).__name__}: {error}"
+        raise MusterError(told, "Mend or uninstall the plugin that provides it.") from error
 
 
 class Known:
@@ -47,5 +58,7 @@ class Known:
     def facts(self, name: str) -> Facts | None:
         if name not in _BUILT_IN and name not in _plugins():
             return None
+        from ..spec.facts import Facts
+
         found = framework(name)
-        return Facts(elastic=found.elastic, roles=found.roles, options=found.options)
+        return Facts(elastic=found.elastic, roles=found.roles, options=found.options())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -13,7 +14,8 @@ _LONGEST = 64 << 10
 _TAIL = 80
 BLOCK = 10**9
 """Each start of a node numbers its lines in a block of its own, so that no number ever stands for two lines."""
-_RANK_MARK = b"\x1emuster rank "
+_MARK = re.compile(rb"(.*)\x1emuster (rank|exit) (\d+)", re.DOTALL)
+"""What an agent says in the pipe of a rank that it started; it may follow a last line that has no end."""
 _MASK = "***"
 
 
@@ -54,6 +56,8 @@ class Stream:
     def __init__(self, capture: Capture, process: str, name: str, rank: int | None) -> None:
         self._capture, self._process, self._name = capture, process, name
         self.rank = rank
+        self.exit_code: int | None = None
+        """How its rank ended, where an agent started that rank and said so."""
         self._rest = b""
         self.tail: deque[str] = deque(maxlen=_TAIL)
 
@@ -74,14 +78,21 @@ class Stream:
             self._rest = b""
 
     def _line(self, line: bytes, now: float) -> None:
-        if line.startswith(_RANK_MARK):
-            # A rank that an agent started says which one it is; the agent gives ranks anew after each restart.
-            self.rank = int(line[len(_RANK_MARK) :])
-            self._process = f"rank {self.rank}"
-            self.tail.clear()
+        if b"\x1e" in line and (mark := _MARK.fullmatch(line)):
+            if mark[1]:
+                self._line(mark[1], now)
+            self._marked(mark[2], int(mark[3]))
             return
         text = line.decode("utf-8", "replace")
         self.tail.append(self._capture.line(self._process, self._name, self.rank, text, now))
+
+    def _marked(self, kind: bytes, number: int) -> None:
+        if kind == b"exit":
+            self.exit_code = number
+            return
+        # The agent gives ranks anew after each restart, and what the one before said is no part of this one's end.
+        self.rank, self._process, self.exit_code = number, f"rank {number}", None
+        self.tail.clear()
 
 
 def traceback_of(tail: Sequence[str]) -> tuple[str, ...]:

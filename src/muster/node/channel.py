@@ -17,10 +17,18 @@ from typing import Any
 from ..errors import ChannelError
 from ..workdir.records import PROTOCOL
 
+BEAT = 5.0
+"""Seconds between signs of life on a connection."""
+SILENCE = 20.0
+"""Seconds without any after which the other side counts as gone."""
+WATCHER = "watch:"
+"""How the names of those begin who connect to watch, and are no nodes."""
 _TAG = 16
 _GREETING_LIMIT = 4096
 _FRAME_LIMIT = 64 << 20
 _GREETING_SECONDS = 10.0
+_CLOSING_SECONDS = 2.0
+_BACKLOG = 16 << 20
 
 
 class Channel:
@@ -33,9 +41,12 @@ class Channel:
 
     def send(self, message: dict[str, Any]) -> None:
         """Queues a frame; never waits. `drain` waits for a peer that reads slowly."""
+        self.send_body(frame_body(message))
+
+    def send_body(self, body: bytes) -> None:
+        """The same for what goes to many, and is made into bytes once."""
         if self._writer.is_closing():
             return
-        body = json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogateescape")
         self._writer.write(len(body).to_bytes(4, "big") + _tag(self._send_key, self._sent, body) + body)
         self._sent += 1
 
@@ -45,11 +56,11 @@ class Channel:
         except ConnectionError:
             pass  # the reading side sees the end and tells
 
-    async def receive(self) -> dict[str, Any] | None:
+    async def receive(self, limit: int = _FRAME_LIMIT) -> dict[str, Any] | None:
         try:
             size = int.from_bytes(await self._reader.readexactly(4), "big")
-            if size > _FRAME_LIMIT:
-                raise ChannelError(f"a control frame of {size} bytes is larger than {_FRAME_LIMIT}")
+            if size > limit:
+                raise ChannelError(f"a control frame of {size} bytes is larger than {limit}")
             tag = await self._reader.readexactly(_TAG)
             body = await self._reader.readexactly(size)
         except (asyncio.IncompleteReadError, ConnectionError, TimeoutError):
@@ -60,12 +71,24 @@ class Channel:
         value: dict[str, Any] = json.loads(body.decode("utf-8", "surrogateescape"))
         return value
 
+    @property
+    def clogged(self) -> bool:
+        """The other side reads so slowly that what is not vital should not be sent to it."""
+        return self._writer.transport.get_write_buffer_size() > _BACKLOG
+
     async def close(self) -> None:
+        """Hangs up. A peer that no longer reads is not waited for."""
         self._writer.close()
         try:
-            await self._writer.wait_closed()
-        except (ConnectionError, OSError):
+            await asyncio.wait_for(self._writer.wait_closed(), _CLOSING_SECONDS)
+        except asyncio.TimeoutError:
+            self._writer.transport.abort()
+        except OSError:
             pass  # it is closed either way
+
+
+def frame_body(message: dict[str, Any]) -> bytes:
+    return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogateescape")
 
 
 async def connect(address: str, port: int, key: bytes, name: str, timeout: float) -> Channel:
@@ -87,7 +110,15 @@ async def connect(address: str, port: int, key: bytes, name: str, timeout: float
 
 
 async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, key: bytes) -> tuple[str, Channel]:
-    """The other end of `connect`: who it is, and the channel to them."""
+    """The other end of `connect`: who it is, and the channel to them. Hangs up on whoever does not prove the key."""
+    try:
+        return await _accept(reader, writer, key)
+    except BaseException:
+        writer.close()
+        raise
+
+
+async def _accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, key: bytes) -> tuple[str, Channel]:
     greeting = await _greeting(reader)
     if greeting.get("protocol") != PROTOCOL:
         raise ChannelError(f"a peer speaks protocol {greeting.get('protocol')}, this node {PROTOCOL}")
@@ -95,8 +126,8 @@ async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, key
     writer.write(json.dumps({"protocol": PROTOCOL, "nonce": nonce}).encode() + b"\n")
     receive_key, send_key = _keys(key, str(greeting.get("nonce")), nonce)
     channel = Channel(reader, writer, send_key, receive_key)
-    # The first frame proves the key; until it is here nothing is told to the peer.
-    if await asyncio.wait_for(channel.receive(), _GREETING_SECONDS) is None:
+    # The first frame proves the key; until it is here nothing is told to the peer, and little is read from it.
+    if await asyncio.wait_for(channel.receive(_GREETING_LIMIT), _GREETING_SECONDS) is None:
         raise ChannelError("a peer left before it had proved the run's key")
     channel.send({"kind": "welcome"})
     return str(greeting.get("name")), channel
@@ -106,9 +137,9 @@ async def _greeting(reader: asyncio.StreamReader) -> dict[str, Any]:
     try:
         line = await asyncio.wait_for(reader.readuntil(b"\n"), _GREETING_SECONDS)
         value = json.loads(line) if len(line) <= _GREETING_LIMIT else None
-    except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError) as error:
+    except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError, RecursionError) as error:
         raise ChannelError("a peer did not greet as a node of Muster does") from error
-    if not isinstance(value, dict):
+    if not isinstance(value, dict) or not str(value.get("nonce")).isascii():
         raise ChannelError("a peer did not greet as a node of Muster does")
     return value
 

@@ -80,6 +80,8 @@ class Lost:
 
     node: str
     detail: str = ""
+    at: float = 0.0
+    """Seconds since the epoch, as in a failure."""
 
 
 @dataclass(frozen=True)
@@ -217,10 +219,9 @@ def _ready_text(cluster: Cluster) -> str:
 
 def _maybe_done(cluster: Cluster) -> Next:
     terms = cluster.terms
+    main_runs_it = terms.computing_main or not terms.script_everywhere
     scripts = [
-        peer
-        for name, peer in cluster.peers.items()
-        if (terms.script_everywhere and (name != "main" or terms.computing_main)) or name == "main"
+        peer for name, peer in cluster.peers.items() if (main_runs_it if name == "main" else terms.script_everywhere)
     ]
     if not terms.ephemeral or not all(peer.state in ("done", "lost", "left") for peer in scripts):
         return cluster, []
@@ -248,7 +249,7 @@ def _gone(cluster: Cluster, event: Left | Lost, now: float) -> Next:
         return cluster, []
     if cluster.verdict is not None or (peer.state == "done" and cluster.terms.ephemeral):
         return _mark(cluster, event.node, "left"), []
-    failure = _loss(event, now)
+    failure = _loss(event)
     gone = _mark(cluster, event.node, "lost")
     if cluster.terms.survives_loss:
         return _one_failed(gone, event.node, failure, now, come_back=False)
@@ -264,12 +265,12 @@ def _never_came(cluster: Cluster, event: Left | Lost, now: float) -> Next:
     return _gone(known, event, now)
 
 
-def _loss(event: Left | Lost, now: float) -> Failure:
+def _loss(event: Left | Lost) -> Failure:
     if isinstance(event, Left) and event.verdict.failure:
         return event.verdict.failure
     detail = event.detail if isinstance(event, Lost) else event.verdict.detail
     tail = (detail or f"{event.node} was lost",)
-    return Failure(event.node, "node", EXIT_CODES[End.MEMBER_FAILED], at=now, tail=tail)
+    return Failure(event.node, "node", EXIT_CODES[End.MEMBER_FAILED], at=event.at, tail=tail)
 
 
 def _one_failed(cluster: Cluster, node: str, failure: Failure, now: float, come_back: bool = True) -> Next:
@@ -282,6 +283,8 @@ def _one_failed(cluster: Cluster, node: str, failure: Failure, now: float, come_
         return known, [say, Send(Again(cluster.generation), node)]
     failed = replace(_mark(cluster, node, "lost"), failures=(*cluster.failures, failure))
     left = len([name for name, other in failed.peers.items() if name != "main" and other.alive])
+    if come_back and cluster.terms.script_everywhere and not failure.complaint:
+        return _give_up(failed)  # a script that failed is more than a loss: the run has its exit code
     if not _enough_left(failed, left):
         return _decide(failed, now)
     verdict = Verdict(End.MEMBER_FAILED, failure.exit_code, failure=failure)

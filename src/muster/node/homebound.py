@@ -31,6 +31,7 @@ class Homebound:
         assert node.ground is not None  # noqa: S101 - made right after the ground is
         self._node = node
         run, name, code = node.run, node.record.node, node.ground.code
+        self._began = time.monotonic()
         self._usage: Usage | None = None
         self._reports = Reports(node.settings.folder / "reports.jsonl")
         self._metrics = SegmentWriter(run.store, f"{run.run}/metrics/{name}")
@@ -47,6 +48,9 @@ class Homebound:
         while True:
             await asyncio.sleep(_LOOK)
             await asyncio.to_thread(self._look)
+            record = self._node.record
+            told = {"node": record.node, "usage": record.metrics, "reported": record.reported}
+            self._node.side.show({"kind": "metrics", **told})
             if time.monotonic() - shipped_at >= _SHIP:
                 shipped_at = time.monotonic()
                 try:
@@ -59,7 +63,7 @@ class Homebound:
         await asyncio.to_thread(self._finish)
 
     def _look(self) -> None:
-        self._usage = self._usage or Usage()
+        self._usage = self._usage or Usage(self._began)
         sample = self._usage.look()
         self._metrics.add(json.dumps({"time": time.time(), **sample}).encode())
         self._node.record = replace(self._node.record, metrics=sample)

@@ -8,16 +8,11 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import ChannelError
-from .channel import Channel, accept
+from .channel import BEAT, SILENCE, WATCHER, Channel, accept, frame_body
 from .messages import Done, Failed, Hello, Left, Started, ToMain, ToNode, from_wire, to_wire
 
-BEAT = 5.0
-"""Seconds between signs of life on a connection."""
-SILENCE = 20.0
-"""Seconds without any after which the other side counts as gone."""
 _RETURN = 2.0
 """Seconds a node has to come back when its connection broke."""
-WATCHER = "watch:"
 
 
 class Hub:
@@ -48,17 +43,20 @@ class Hub:
         return int(self._server.sockets[0].getsockname()[1])
 
     def send(self, message: ToNode, node: str | None = None) -> None:
+        # A list of a thousand members is large, and main would be busy for long if it wrote it out for each of them.
+        body = frame_body(to_wire(message))
         for name, channel in self.nodes.items():
             if node in (None, name):
-                channel.send(to_wire(message))
+                channel.send_body(body)
 
     def watched(self) -> bool:
         return bool(self._watchers)
 
     def show(self, message: dict[str, Any]) -> None:
-        """To all who watch."""
+        """To all who watch. One who reads too slowly misses lines here, and finds them in the run's folder."""
         for watcher in self._watchers:
-            watcher.send(message)
+            if not watcher.clogged:
+                watcher.send(message)
 
     async def close(self) -> None:
         if self._beating:
@@ -73,7 +71,6 @@ class Hub:
             name, channel = await accept(reader, writer, self._key)
         except (ChannelError, OSError, asyncio.TimeoutError):
             self.refused += 1
-            writer.close()
             return
         try:
             if name.startswith(WATCHER):
@@ -92,22 +89,32 @@ class Hub:
             channel.send({"kind": "watch", "on": True})
         for greeting in self._greeting():
             channel.send(to_wire(greeting))
-        left = False
-        while (value := await channel.receive()) is not None:
-            self._heard_at[channel] = time.monotonic()
-            if value.get("kind") == "log":
-                self.show(value)
-                continue
-            message = from_wire(value)
-            left = left or isinstance(message, Left)
-            if isinstance(message, (Hello, Started, Done, Failed, Left)):
-                self._hear(message)
+        left = await self._hear_out(channel)
         if self.nodes.get(name) is channel:
             del self.nodes[name]
             if not left:
                 await asyncio.sleep(_RETURN)
                 if name not in self.nodes:
                     self._lost(name)
+
+    async def _hear_out(self, channel: Channel) -> bool:
+        """Passes on what a node says until its connection ends; true if its last word was that it leaves."""
+        left = False
+        try:
+            while (value := await channel.receive()) is not None:
+                self._heard_at[channel] = time.monotonic()
+                if value.get("kind") in ("log", "metrics"):
+                    self.show(value)
+                    continue
+                message = from_wire(value)
+                left = left or isinstance(message, Left)
+                if isinstance(message, (Hello, Started, Done, Failed, Left)):
+                    self._hear(message)
+        except ChannelError:
+            # Whoever changed a frame on its way has only cut the connection; the node may come back.
+            self.refused += 1
+            await channel.close()
+        return left
 
     async def _watcher(self, channel: Channel) -> None:
         self._watchers.add(channel)

@@ -101,6 +101,8 @@ class Broken:
     """This node cannot take part."""
 
     detail: str
+    at: float = 0.0
+    """Seconds since the epoch, as in a failure."""
 
 
 @dataclass(frozen=True)
@@ -238,10 +240,9 @@ def step(life: Life, event: Event, now: float) -> Next:
     if isinstance(event, StopSeen):
         return _end(life, _verdict(End.STOP_REQUESTED, event.detail))
     if isinstance(event, Broken):
-        failure = Failure(
-            life.node, "node", EXIT_CODES[End.MEMBER_FAILED], at=now, tail=tuple(event.detail.splitlines())
-        )
-        return _end(life, _verdict(End.MEMBER_FAILED, event.detail.splitlines()[0], failure))
+        tail = tuple(event.detail.splitlines())
+        failure = Failure(life.node, "node", EXIT_CODES[End.MEMBER_FAILED], at=event.at, tail=tail)
+        return _end(life, _verdict(End.MEMBER_FAILED, tail[0], failure))
     if isinstance(event, Tick):
         return _tick(life, now)
     if isinstance(event, MainGone):

@@ -8,8 +8,7 @@ from typing import Any
 
 from ..errors import ChannelError
 from ..workdir.records import MainConfig
-from .channel import Channel, connect
-from .hub import BEAT, SILENCE
+from .channel import BEAT, SILENCE, Channel, connect
 from .messages import Again, Conclude, Go, Hello, MainSeen, Members, ToMain, ToNode, from_wire, to_wire
 from .waiting import delays
 
@@ -62,7 +61,7 @@ class Link:
 
     def send(self, value: dict[str, Any]) -> None:
         """Something that is not said again, such as log lines."""
-        if self._channel:
+        if self._channel and not self._channel.clogged:
             self._channel.send(value)
 
     async def close(self) -> None:

@@ -97,7 +97,7 @@ class MainSide:
         self._feed(Tick())
 
     def _lost(self, node: str) -> None:
-        self._feed(clusters.Lost(node, f"{node} was lost: its connection broke and it did not come back"))
+        self._feed(clusters.Lost(node, f"{node} was lost: its connection broke", time.time()))
 
     def _feed(self, event: clusters.Event) -> None:
         if not hasattr(self, "cluster"):
@@ -196,7 +196,7 @@ class MainSide:
                 self._node.say(f"the work dir does not answer: {error.message}")
 
     async def _hear_through_store(self) -> None:
-        for record in await asyncio.to_thread(self._node.run.nodes):
+        for record in await asyncio.to_thread(self._node.run.apart):
             if record.node in self._hub.nodes or record.role == "main":
                 continue
             if record.link == "store":
@@ -211,7 +211,7 @@ class MainSide:
         if record.beat != beat:
             self._beats[record.node] = (record.beat, now)
         elif now - since > _STALE:
-            self._feed(clusters.Lost(record.node, f"{record.node} was lost: its record no longer changes"))
+            self._feed(clusters.Lost(record.node, f"{record.node} was lost: its record stays the same", time.time()))
             return
         self._feed(Hello(record.node, record.role, record.generation, record.address, record.processes, record.ports))
         if record.state == "running":

@@ -54,6 +54,8 @@ class Left:
 
     node: str
     verdict: Verdict
+    at: float = 0.0
+    """Seconds since the epoch."""
 
 
 # --- from main to a node ---------------------------------------------------------------------------------

@@ -12,12 +12,13 @@ from typing import Any
 class Usage:
     """CPU and memory of the node's process tree, and the machine's network traffic, between two looks."""
 
-    def __init__(self) -> None:
+    def __init__(self, since: float) -> None:
+        """The first look counts from `since`, on the monotonic clock, when none of the processes was there yet."""
         import psutil
 
         self._psutil = psutil
         self._cpu: dict[int, float] = {}
-        self._at = time.monotonic()
+        self._at = since
         self._network = self._traffic()
 
     def look(self) -> dict[str, float]:

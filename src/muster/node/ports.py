@@ -28,14 +28,12 @@ class Reserved:
         return {wish.name: self._one(wish, fixed) for wish in wishes if not wish.last}
 
     def _one(self, wish: Port, fixed: bool) -> int:
+        if fixed:
+            return _unused(wish)
         if self._hold(wish.number):
             return wish.number
-        if fixed:
-            raise NodeError(
-                f"port {wish.number} ({wish.name}) is taken on this machine",
-                "Stop what listens there, or give the framework another port in the job's options.",
-            )
-        for number in random.sample(_FREE, len(_FREE)):
+        for _ in _FREE:
+            number = random.choice(_FREE)  # noqa: S311 - nothing here is a secret
             if self._hold(number):
                 return number
         raise NodeError("no free port is left on this machine")
@@ -43,14 +41,13 @@ class Reserved:
     def _hold(self, number: int) -> bool:
         if number in self._held:
             return False
-        probe = socket.socket()
+        holder = socket.socket()
         try:
-            probe.bind(("", number))
-            probe.close()
-            holder = socket.socket()
-            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            # Bound without the flag, so that of two who want a port one gets it; with the flag from then on.
             holder.bind(("", number))
+            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         except OSError:
+            holder.close()
             return False
         self._held[number] = holder
         return True
@@ -59,6 +56,20 @@ class Reserved:
         for holder in self._held.values():
             holder.close()
         self._held.clear()
+
+
+def _unused(wish: Port) -> int:
+    """The port itself, on a machine of our own: only somebody who listens there is in the way."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("", wish.number))
+        except OSError:
+            raise NodeError(
+                f"port {wish.number} ({wish.name}) is taken on this machine",
+                "Stop what listens there, or give the framework another port in the job's options.",
+            ) from None
+    return wish.number
 
 
 def own_address(cidr: str | None, main: str | None) -> str:
@@ -71,7 +82,8 @@ def own_address(cidr: str | None, main: str | None) -> str:
         # A route is looked up and nothing is sent: a datagram socket connects without a packet.
         return _route("192.0.2.1")
     except OSError:
-        return "127.0.0.1"
+        # A private subnet may have no way out; then the first interface that is not the loopback.
+        return next((address for address in _addresses() if not _loopback(address)), "127.0.0.1")
 
 
 def _route(towards: str) -> str:
@@ -80,20 +92,32 @@ def _route(towards: str) -> str:
         return str(probe.getsockname()[0])
 
 
+def _addresses() -> list[str]:
+    """What this machine's interfaces are called by, IPv4 first."""
+    import psutil
+
+    found = [address for interface in psutil.net_if_addrs().values() for address in interface]
+    return [
+        address.address.partition("%")[0]
+        for family in (socket.AF_INET, socket.AF_INET6)
+        for address in found
+        if address.family == family
+    ]
+
+
+def _loopback(address: str) -> bool:
+    import ipaddress
+
+    return ipaddress.ip_address(address).is_loopback
+
+
 def _inside(cidr: str) -> str:
     import ipaddress
 
-    import psutil
-
     network = ipaddress.ip_network(cidr, strict=False)
-    addresses = [
-        address.address
-        for interface in psutil.net_if_addrs().values()
-        for address in interface
-        if address.family in (socket.AF_INET, socket.AF_INET6)
-    ]
+    addresses = _addresses()
     for address in addresses:
-        if ipaddress.ip_address(address.partition("%")[0]) in network:
+        if ipaddress.ip_address(address) in network:
             return address
     raise NodeError(
         f"no interface of this machine has an address inside {cidr} (it has {', '.join(addresses)})",

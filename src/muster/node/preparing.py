@@ -14,6 +14,7 @@ from ..workdir.run import RunFolder
 from .gpus import count_gpus
 from .python import check_framework, environment, interpreter
 from .settings import Settings
+from .surroundings import sync_folder
 
 
 @dataclass(frozen=True)
@@ -35,9 +36,12 @@ def prepare(settings: Settings, run: RunFolder, job: Job, framework: Framework, 
         name, content = run.requirements()
         python = environment(name, content, python, say)
     check_framework(python, framework)
-    for folder in (job.outputs, job.checkpoints):
-        if folder and settings.code:
-            (code / folder).mkdir(parents=True, exist_ok=True)
+    if job.checkpoints and settings.code:
+        (code / job.checkpoints).mkdir(parents=True, exist_ok=True)
+    try:
+        sync_folder(job, code).mkdir(parents=True, exist_ok=True)
+    except OSError:
+        pass  # an image may forbid it; a script that leaves something then says so itself
     lay_out_inputs(job, code)
     return Ground(code, python, framework.processes(job, count_gpus()))
 

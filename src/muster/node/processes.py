@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -86,14 +86,21 @@ class Exit:
 class Processes:
     """All processes of this node. `on_exit` hears of each that ended without being asked to."""
 
-    def __init__(self, mark: str, capture: Capture, on_exit: Callable[[Exit], None]) -> None:
+    def __init__(
+        self,
+        mark: str,
+        capture: Capture,
+        on_exit: Callable[[Exit], None],
+        complaint: Callable[[Sequence[str]], bool] = lambda _tail: False,
+    ) -> None:
         self._mark, self._capture, self._on_exit = mark, capture, on_exit
+        self._complaint = complaint
         self._running: list[Running] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, command: Command, generation: int, env: Mapping[str, str], cwd: Path, folder: Path) -> None:
         """Starts one process; its output is read from now on. `folder` holds the pipes of its ranks, if it has any."""
-        whole = {**env, **command.env, tree.MARK: self._mark}
+        whole = {**command.defaults, **env, **command.env, tree.MARK: self._mark}
         rank_pipes = self._rank_pipes(folder, command.streams)
         if rank_pipes:
             whole["MUSTER_STREAMS"] = str(folder)
@@ -145,7 +152,7 @@ class Processes:
         self._running.remove(running)
         running.ended.set()
         if not running.expected:
-            self._on_exit(_exit(running, code if code >= 0 else 128 - code))
+            self._on_exit(_exit(running, code if code >= 0 else 128 - code, self._complaint))
 
     async def end(self, patient: bool) -> None:
         """Asks every process to end, waits, and ends what is left, with all its descendants."""
@@ -175,12 +182,24 @@ class Processes:
         task.add_done_callback(self._tasks.discard)
 
 
-def _exit(running: Running, code: int) -> Exit:
-    """Of several streams the one with a traceback tells most; an agent's own is about its ranks."""
-    streams = [pipe.stream for pipe in (*running.rank_pipes, *running.pipes)]
-    telling = [stream for stream in streams if any("Traceback (most recent call last)" in line for line in stream.tail)]
-    stream = (telling or [stream for stream in reversed(streams) if stream.tail] or streams)[0]
-    return Exit(running.command, running.generation, code, traceback_of(stream.tail), stream.rank)
+def _exit(running: Running, code: int, complaint: Callable[[Sequence[str]], bool]) -> Exit:
+    """An agent ends when some of its ranks have failed: then one of them that does not just complain tells why."""
+    ranks = [_telling(pair) for pair in zip(running.rank_pipes[::2], running.rank_pipes[1::2], strict=True)]
+    own = _telling((running.pipes[0], running.pipes[1]))
+    # An agent that loses its peers' agent first has no time to say that a rank of its own has failed.
+    failed = [stream for stream in ranks if stream.exit_code is not None] or [*filter(_raised, ranks), own]
+    chosen = min(failed, key=lambda stream: complaint(traceback_of(stream.tail))) if code else own
+    return Exit(running.command, running.generation, chosen.exit_code or code, traceback_of(chosen.tail), chosen.rank)
+
+
+def _telling(pair: tuple[Pipe, Pipe]) -> Stream:
+    """Of a process's output and errors what tells more: a traceback, else errors, else output."""
+    out, err = (pipe.stream for pipe in pair)
+    return next(filter(_raised, (err, out)), err if err.tail else out)
+
+
+def _raised(stream: Stream) -> bool:
+    return any("Traceback (most recent call last)" in line for line in stream.tail)
 
 
 async def _exit_code(popen: subprocess.Popen[bytes]) -> int:

@@ -52,6 +52,7 @@ class Node:
         """The launch was given up half way: no result is written, so that it can be resumed."""
         self._over = asyncio.Event()
         self._dirty = asyncio.Event()
+        self._apart = False
         self._tasks: set[asyncio.Task[Any]] = set()
         self.life = Life(
             node=record.node,
@@ -80,9 +81,10 @@ class Node:
         self.logs = LogOut(log_store, self.side.show)
         secret_values = tuple(self.settings.secrets.values())
         self.capture = Capture(self.record.node, self.logs.add, secret_values, self.record.incarnation)
-        self.processes = Processes(f"{self.run.run}/{self.record.node}", self.capture, self._exited)
-        self._listen(watch)
+        self.processes = Processes(self.settings.mark, self.capture, self._exited, self.framework.complaint)
         await self.side.open(self)
+        # Not before: a launcher that is gone already would be heard of by a side that cannot stop anything yet.
+        self._listen(watch)
         self.task(self.logs.ship())
         self.task(self._tick())
         self.task(self._keep_record())
@@ -116,7 +118,7 @@ class Node:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()):
             detail = str(error) if isinstance(error, MusterError) else f"{type(error).__name__}: {error}"
-            self.feed(lives.Broken(detail))
+            self.feed(lives.Broken(detail, time.time()))
 
     # --- actions -----------------------------------------------------------------------------------------
 
@@ -172,7 +174,7 @@ class Node:
                 streams = self.settings.folder / "streams"
                 self.processes.start(command, action.generation, env, self.ground.code, streams)
         except MusterError as error:
-            self.feed(lives.Broken(str(error)))
+            self.feed(lives.Broken(str(error), time.time()))
             return
         scripts = frozenset(command.process for command in commands if command.script)
         self.feed(lives.Launched(action.generation, scripts))
@@ -287,6 +289,9 @@ class Node:
             ended_at=time.time() if life.phase is Phase.ENDED else None,
         )
         await asyncio.to_thread(self.run.write_node, self.record)
+        if self.record.link == "store" and not self._apart:
+            await asyncio.to_thread(self.run.mark_apart, self.record.node)
+            self._apart = True
 
 
 def first_record(settings: Settings) -> NodeRecord:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..errors import NodeError, ProtocolError
-from ..spec.environment import Place, read_environment
 from ..spec.job import Job
 from ..workdir.home import nodes_folder
 from ..workdir.records import PROTOCOL
@@ -34,6 +33,8 @@ _MAIN_GRACE = 60.0
 
 @dataclass(frozen=True)
 class Settings:
+    """All that a node is told."""
+
     work_dir: str
     run: str
     role: str
@@ -55,6 +56,8 @@ class Settings:
     main_grace: float = _MAIN_GRACE
     lifeline: int | None = None
     """A pipe whose end means that the launcher is gone."""
+    mark: str = ""
+    """What the processes of this start of the node carry; see `tree.py`."""
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
@@ -66,19 +69,24 @@ def read_settings(env: Mapping[str, str]) -> Settings:
                 f"the launcher speaks protocol {env.get('MUSTER_PROTOCOL')}, this node speaks {PROTOCOL}",
                 "Install the same version of musterpoint on both.",
             )
-        place, job = _launched(env), None
+        work_dir, run, role, node, code_dir = _launched(env)
+        job = None
     else:
+        # A launched node does without the reader of environments and all that it knows of spelling.
+        from ..spec.environment import read_environment
+
         place, job = read_environment(env)
-    node = "main" if place.mode == "main" else place.node
+        work_dir, run, role, node, code_dir = place.work_dir, place.run, place.mode, place.node, place.code_dir
+    node = "main" if role == "main" else node
     return Settings(
-        work_dir=place.work_dir,
-        run=place.run,
-        role=place.mode,
+        work_dir=work_dir,
+        run=run,
+        role=role,
         node=node,
         job=job,
-        folder=Path(env.get("MUSTER_FOLDER") or nodes_folder() / place.run / (node or f"{os.getpid()}")),
+        folder=Path(env.get("MUSTER_FOLDER") or nodes_folder() / run / (node or f"{os.getpid()}")),
         code=env.get("MUSTER_CODE") or None,
-        code_dir=place.code_dir,
+        code_dir=code_dir,
         free_ports=env.get("MUSTER_FREE_PORTS") == "1",
         address=env.get("MUSTER_ADDRESS") or None,
         subnet=env.get("MUSTER_SUBNET") or None,
@@ -90,18 +98,13 @@ def read_settings(env: Mapping[str, str]) -> Settings:
     )
 
 
-def _launched(env: Mapping[str, str]) -> Place:
+def _launched(env: Mapping[str, str]) -> tuple[str, str, str, str | None, str]:
+    """Work dir, run, role, node and code folder."""
     absent = [name for name in ("MUSTER_WORK_DIR", "MUSTER_RUN_ID", "MUSTER_MODE") if not env.get(name)]
     if absent:
         raise NodeError(f"a launched node lacks {', '.join(absent)} in its environment")
-    return Place(
-        work_dir=env["MUSTER_WORK_DIR"],
-        run=env["MUSTER_RUN_ID"],
-        mode=env["MUSTER_MODE"].lower(),
-        node=env.get("MUSTER_NODE") or None,
-        rank=None,
-        code_dir=env.get("MUSTER_CODE_DIR", ""),
-    )
+    role, node = env["MUSTER_MODE"].lower(), env.get("MUSTER_NODE") or None
+    return env["MUSTER_WORK_DIR"], env["MUSTER_RUN_ID"], role, node, env.get("MUSTER_CODE_DIR", "")
 
 
 def _number(env: Mapping[str, str], name: str, default: int) -> int:

@@ -6,10 +6,16 @@ import os
 import secrets
 import sys
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from ..errors import AlreadyExists, MusterError
 from .guardian import guarded
 from .settings import Settings, read_settings
+
+if TYPE_CHECKING:
+    from ..workdir.run import RunFolder
+    from .program import Node
+    from .sides import Side
 
 
 def main() -> int:
@@ -21,42 +27,55 @@ def main() -> int:
             settings = replace(settings, node=f"{settings.role}-{secrets.token_hex(4)}")
     except MusterError as error:
         return _refuse(error)
-    return guarded(f"{settings.run}/{settings.node}", lambda watch: _program(settings, watch))
+    # Of this start alone: a second node of the same name, which will be refused, must not end the first one's.
+    settings = replace(settings, mark=f"{settings.run}/{settings.node}/{secrets.token_hex(4)}")
+    return guarded(settings.mark, lambda watch: _program(settings, watch))
 
 
 def _program(settings: Settings, watch: int) -> int:
     # Loaded here, in the guarded child: the guardian stays small.
     import asyncio
+
+    from ..workdir.opening import open_store
+    from ..workdir.run import RunFolder
+
+    try:
+        node = claimed(settings, RunFolder(open_store(settings.work_dir), settings.run))
+        # Not asyncio.run, which would wait for every thread: an installer's may take minutes to see that it is over.
+        return asyncio.new_event_loop().run_until_complete(node.live(watch))
+    except MusterError as error:
+        return _refuse(error)
+
+
+def claimed(settings: Settings, run: RunFolder) -> Node:
+    """The node with its job read and its name claimed, ready to live."""
     import time
 
     from ..workdir.document import JobDocument
-    from ..workdir.opening import open_store
-    from ..workdir.run import RunFolder
     from .claiming import claim
-    from .mainside import MainSide
     from .program import Node, first_record
+
+    job = settings.job
+    if job is None:
+        job = run.read_job().job
+    elif settings.role == "main":
+        try:
+            run.write_job(JobDocument(run=run.run, job=job, by="node", created_at=time.time()))
+        except AlreadyExists:
+            run.read_job()  # an earlier main of this run, or its launcher, has told it; ours must fit it
+    record = claim(run, first_record(settings))
+    return Node(settings, run, job, _side(settings.role), record)
+
+
+def _side(role: str) -> Side:
+    # What only main knows is loaded only there.
+    if role == "main":
+        from .mainside import MainSide
+
+        return MainSide()
     from .workerside import WorkerSide
 
-    try:
-        run = RunFolder(open_store(settings.work_dir), settings.run)
-        job = settings.job
-        if job is None:
-            job = run.read_job().job
-        elif settings.role == "main":
-            try:
-                run.write_job(JobDocument(run=run.run, job=job, by="node", created_at=time.time()))
-            except AlreadyExists:
-                pass  # an earlier main of this run has told it
-        record = claim(run, first_record(settings))
-
-        async def live() -> int:
-            side = MainSide() if settings.role == "main" else WorkerSide()
-            return await Node(settings, run, job, side, record).live(watch)
-
-        # Not asyncio.run, which would wait for every thread: an installer's may take minutes to see that it is over.
-        return asyncio.new_event_loop().run_until_complete(live())
-    except MusterError as error:
-        return _refuse(error)
+    return WorkerSide()
 
 
 def _refuse(error: MusterError) -> int:

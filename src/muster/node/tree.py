@@ -11,10 +11,12 @@ import signal
 import sys
 import time
 from collections.abc import Iterable
-from pathlib import Path
 
 MARK = "MUSTER_MARK"
-"""The environment variable that every process of a node carries: `<run>/<node>`. The node program has it not."""
+"""The environment variable that every process of a node carries: `<run>/<node>/<start>`. The node program has it not.
+
+Asked for as `<run>/<node>/` it stands for every start of the node.
+"""
 
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -77,7 +79,7 @@ def reap(known: Iterable[int] = ()) -> None:
 
 
 def _linux(mark: str, root: int | None) -> set[int]:
-    needle = f"{MARK}={mark}\0".encode()
+    needle = f"{MARK}={mark}".encode() + (b"" if mark.endswith("/") else b"\0")
     parents: dict[int, int] = {}
     marked: set[int] = set()
     for entry in os.scandir("/proc"):
@@ -85,16 +87,29 @@ def _linux(mark: str, root: int | None) -> set[int]:
             continue
         pid = int(entry.name)
         try:
-            stat = Path(f"/proc/{pid}/stat").read_bytes()
+            stat = _read(f"/proc/{pid}/stat")
             state, parent = stat[stat.rindex(b")") + 2 :].split(None, 2)[:2]
             if state in (b"Z", b"X"):
                 continue
             parents[pid] = int(parent)
-            if needle in Path(f"/proc/{pid}/environ").read_bytes() + b"\0":
+            if needle in _read(f"/proc/{pid}/environ") + b"\0":
                 marked.add(pid)
         except (OSError, ValueError):
             continue  # it ended while we looked, or belongs to another user
     return marked | _descendants(parents, marked if root is None else {root, *marked})
+
+
+def _read(path: str) -> bytes:
+    # Bare calls: this is done for every process there is, several times at the end of every run.
+    number = os.open(path, os.O_RDONLY)
+    try:
+        data = chunk = os.read(number, 1 << 16)
+        while chunk:
+            chunk = os.read(number, 1 << 16)
+            data += chunk
+        return data
+    finally:
+        os.close(number)
 
 
 def _descendants(parents: dict[int, int], roots: set[int]) -> set[int]:
@@ -117,7 +132,9 @@ def _elsewhere(mark: str, root: int | None) -> set[int]:
     found = {child.pid for child in psutil.Process(root).children(recursive=True)} if root else set()
     for process in psutil.process_iter(["pid"]):
         try:
-            if process.environ().get(MARK) == mark and process.status() != psutil.STATUS_ZOMBIE:
+            carried = process.environ().get(MARK, "")
+            found_mark = carried.startswith(mark) if mark.endswith("/") else carried == mark
+            if found_mark and process.status() != psutil.STATUS_ZOMBIE:
                 found.add(process.pid)
         except psutil.Error:
             continue

@@ -13,8 +13,7 @@ from ..workdir.records import MainConfig, Result
 from ..workdir.run import RunFolder
 from ..workdir.segments import read_backwards
 from .capture import BLOCK
-from .channel import Channel, connect
-from .hub import BEAT, WATCHER
+from .channel import BEAT, WATCHER, Channel, connect
 from .waiting import delays
 
 _CONNECT = 3.0
@@ -112,7 +111,7 @@ async def _listen(run: RunFolder, config: MainConfig, tail: Tail, on_state: OnSt
                 tail.live(value["lines"])
                 if tail.gapped and catching.done():
                     catching = asyncio.ensure_future(tail.catch_up())
-            elif value.get("kind") == "state":
+            elif value.get("kind") in ("state", "metrics"):
                 on_state(value)
             elif value.get("kind") == "end":
                 break

@@ -147,6 +147,8 @@ class WorkerSide:
     async def close(self, verdict: Verdict | None) -> int:
         node = self._node
         await node.write_record()
+        if not self._link.connected:
+            await asyncio.to_thread(node.run.mark_apart, node.record.node)
         await self._link.close()
         if verdict and verdict.end in (End.MAIN_LOST, End.MAIN_NOT_FOUND):
             await asyncio.to_thread(self._write_result)

@@ -8,6 +8,7 @@ import select
 import signal
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from ..errors import LaunchError
@@ -38,12 +39,12 @@ class LocalNodes:
         """What nodes said that could not even begin."""
 
     def start(self, node: NodePlan) -> None:
-        """Starts one node as a process; its own output, which is seldom any, goes to a file beside its folder."""
+        """Starts one node as a process; its own output, which is seldom any, goes to a file in its folder."""
         folder = Path(node.folder.replace(RUN, self.run))
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         secrets = _secrets_pipe(self._plan.job.secrets)
         env = self._environment(node, secrets)
         try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             with _errors(folder).open("ab") as errors:
                 self._nodes[node.name] = subprocess.Popen(
                     node.command,
@@ -56,6 +57,9 @@ class LocalNodes:
                     start_new_session=True,
                 )
         except OSError as error:
+            with suppress(OSError):
+                _errors(folder).unlink()
+            remove_node_folder(folder)
             raise LaunchError(f"{node.name} could not be started: {error}") from error
         finally:
             if secrets is not None:
@@ -99,7 +103,7 @@ class LocalNodes:
                 tree.signal_all((process.pid,), signal.SIGTERM)
 
     def _ended(self, name: str) -> None:
-        tree.kill(f"{self.run}/{name}", descent=False)
+        tree.kill(f"{self.run}/{name}/", descent=False)
         node = next(node for node in self._plan.nodes if node.name == name)
         folder = Path(node.folder.replace(RUN, self.run))
         errors = _errors(folder)
@@ -145,9 +149,10 @@ class LocalNodes:
                 os.close(pipe)
 
     def end(self) -> None:
-        """Asks all nodes to end, and makes sure of it."""
-        for process in self._nodes.values():
+        """Ends the processes of all nodes now, lets the nodes bring home what is there, and makes sure of their end."""
+        for name, process in self._nodes.items():
             tree.signal_all((process.pid,), signal.SIGTERM)
+            tree.kill(f"{self.run}/{name}/", descent=False)
         until = time.monotonic() + _ASKED
         while self._nodes and time.monotonic() < until:
             self.wait(0.2)
@@ -156,7 +161,7 @@ class LocalNodes:
         for name, process in list(self._nodes.items()):
             process.kill()
             process.wait()
-            tree.kill(f"{self.run}/{name}", descent=False)
+            tree.kill(f"{self.run}/{name}/", descent=False)
         self.poll()
 
 
@@ -182,4 +187,5 @@ def _secrets_pipe(names: tuple[str, ...]) -> int | None:
 
 
 def _errors(folder: Path) -> Path:
-    return folder.with_name(f"{folder.name}.err")
+    """Taken away with the folder by a node that could do its work; what is left is what one said that could not."""
+    return folder / "node.err"

@@ -155,6 +155,18 @@ class RunFolder:
         found = [self._maybe(key, NodeRecord.from_json) for key in keys if key.endswith(".json")]
         return sorted((record for record in found if record), key=lambda record: node_order(record.node))
 
+    def mark_apart(self, node: str) -> None:
+        """Says that main can hear of this node by its record alone: it has no channel, or broke before it had one."""
+        self.store.put(self.at("apart", check_name("node", node)), b"")
+
+    def apart(self) -> list[NodeRecord]:
+        """The records of the nodes that are marked so. One list request, and a get for each of them.
+
+        Main asks this again and again, so it must not cost a request for every node there is.
+        """
+        found = [self.node(name) for name in self.store.list_names(self.at("apart/"))]
+        return [record for record in found if record]
+
     def request_stop(self, why: str, by: str) -> bool:
         """Asks the run to stop; true if nobody had asked before."""
         return self._created("stop", {"why": why, "by": by})

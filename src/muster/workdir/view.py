@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -57,7 +56,7 @@ def state_of(result: Result | None, nodes: tuple[NodeRecord, ...]) -> str:
         return result.state
     if not nodes:
         return "created"
-    if all(gone(node) for node in nodes):
+    if all(dead(node) for node in nodes):
         return "lost"
     main = next((node for node in nodes if node.role == "main"), None)
     if main is None or main.state in ("claiming", "preparing", "meeting", "gathering"):
@@ -67,8 +66,13 @@ def state_of(result: Result | None, nodes: tuple[NodeRecord, ...]) -> str:
 
 def gone(node: NodeRecord) -> bool:
     """Ended, or, where we can know it because it ran on this machine, no longer there."""
-    if node.state == "ended":
-        return True
+    return node.state == "ended" or dead(node)
+
+
+def dead(node: NodeRecord) -> bool:
+    """Known to be no longer there, because it ran on this machine and its process is gone."""
+    import socket
+
     if node.host != socket.gethostname() or not node.pid:
         return False
     try:

@@ -1,0 +1,20 @@
+"""Tools that a test needs. Where they are missing the test is skipped, but in CI that is a failure."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+
+
+def needs(*tools: str, root: bool = False) -> None:
+    missing = [tool for tool in tools if shutil.which(tool) is None]
+    if root and os.geteuid() != 0:
+        missing.append("root")
+    if not missing:
+        return
+    told = f"this test needs {', '.join(missing)}"
+    if os.environ.get("CI") == "true":
+        pytest.fail(told)
+    pytest.skip(told)
