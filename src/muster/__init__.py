@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .errors import JobError, MusterError
     from .launching import Run, load, plan, run, runs
     from .spec.job import Job
+    from .spec.load import job
     from .targets.base import Plan
 
 _DOOR = {
@@ -27,6 +28,7 @@ _DOOR = {
     "MusterError": "muster.errors",
     "Plan": "muster.targets.base",
     "Run": "muster.launching",
+    "job": "muster.spec.load",
     "load": "muster.launching",
     "plan": "muster.launching",
     "run": "muster.launching",
@@ -41,6 +43,7 @@ __all__ = [
     "Run",
     "__version__",
     "checkpoint",
+    "job",
     "load",
     "plan",
     "report",

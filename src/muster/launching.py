@@ -9,12 +9,12 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from .errors import JobError, LaunchError, MusterError, NotFound, RunNotFound
+from .errors import LaunchError, MusterError, NotFound, RunNotFound
 from .frameworks.registry import Known
 from .spec.config import Target as TargetConfig
 from .spec.config import load_config
 from .spec.job import Job
-from .spec.load import check_job
+from .spec.load import checked
 from .spec.load import load as load_job
 from .targets.base import Launched, Plan
 from .targets.registry import target
@@ -37,9 +37,7 @@ def load(path: str | os.PathLike[str]) -> Job:
 
 def plan(job: Job, on: str | None = None, folder: str | os.PathLike[str] = ".") -> Plan:
     """What `run` would create, on the target called `on` in the `muster.toml` of `folder`. Touches nothing."""
-    if problems := check_job(job, Known()):
-        raise JobError(problems)
-    return target(load_config(folder).target(on)).plan(job)
+    return target(load_config(folder).target(on)).plan(checked(job, Known()))
 
 
 def run(job: Job, on: str | None = None, folder: str | os.PathLike[str] = ".", detach: bool = False) -> Run:
@@ -138,6 +136,7 @@ class Run:
 
 def start(plan: Plan, detach: bool = False, say: Say = lambda _text: None) -> Run:
     """Carries a plan out. The intent is durable before the first node exists."""
+    _check_secrets(plan.job)
     run_id = record(plan, say)
     if detach:
         return _detached(plan, run_id)
@@ -157,6 +156,7 @@ def resume(wish: str, work_dir: str | None = None, say: Say = lambda _text: None
             f"run {found.id} still has nodes: {', '.join(alive)}",
             f"Its launcher is there: see `muster status {found.id}`, or end it with `muster stop {found.id}`.",
         )
+    _check_secrets(plan.job)
     say(f"starting {len(plan.nodes)} nodes")
     return Run(found.id, plan.work_dir, target(_config(plan)).launch(plan, found.id))
 
@@ -172,7 +172,8 @@ def record(plan: Plan, say: Say) -> str:
         from .workdir.bundle import store_code
 
         say(f"bundling {plan.code.files} files, {plan.code.bytes:,} bytes")
-        code = store_code(store, Path(plan.code.source), folder, expected=plan.code.digest)
+        source = Path(plan.code.source)
+        code = store_code(store, source, folder, expected=plan.code.digest, ignore=plan.code.ignored)
     if plan.requirements:
         folder.write_requirements(Path(plan.requirements).name, Path(plan.requirements).read_bytes())
     folder.make_key()
@@ -182,6 +183,16 @@ def record(plan: Plan, say: Say) -> str:
     folder.write_job(JobDocument(run=run_id, job=job, by="launcher", created_at=now, code=reference))
     remember(IndexEntry(run_id, plan.work_dir, plan.target, now))
     return run_id
+
+
+def _check_secrets(job: Job) -> None:
+    absent = [name for name in job.secrets if name not in os.environ]
+    if absent:
+        told = "is" if len(absent) == 1 else "are"
+        raise LaunchError(
+            f"secrets: {', '.join(absent)} {told} not in your environment",
+            f"Set it first, such as: export {absent[0]}=…",
+        )
 
 
 def read_plan(folder: RunFolder) -> Plan:

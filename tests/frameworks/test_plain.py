@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from tests.frameworks.contract import FrameworkContract, Tour
 
 TEAM = """
@@ -35,9 +37,9 @@ def wait_for(look):
 
 class TestPlain(FrameworkContract):
     framework = "plain"
-    fields = {"workers": 1}
+    fields: ClassVar = {"workers": 1}
     team = TEAM
-    took_part = 2
+    took_part: ClassVar = 2
     scripts = speakers = frozenset({"rank 0", "rank 1"})
     culprit = "rank 1"
     watched = ("RANK", "WORLD_SIZE")

@@ -74,6 +74,8 @@ async def test_a_peer_refuses_a_main_that_has_another_key() -> None:
     async def pretend(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readline()
         writer.write(b'{"protocol": 1, "nonce": "00"}\n' + (2).to_bytes(4, "big") + b"t" * 16 + b"{}")
+        await reader.read()
+        writer.close()
 
     server = await asyncio.start_server(pretend, "127.0.0.1", 0)
     with pytest.raises(ChannelError, match="not signed with this run's key"):
@@ -297,7 +299,7 @@ async def test_a_link_survives_a_stranger_who_changes_a_frame() -> None:
         link = worker.link()
         link.aim(at(stranger.port))
         await soon(lambda: worker.times)
-        stranger.tamper = lambda data: data[:-1] + b"?"
+        stranger.tamper = lambda data: data.replace(b"worker", b"warder") if b"Hello" in data else data
         link.tell(HELLO)
         await soon(lambda: hub.refused)
         stranger.tamper = lambda data: data
@@ -343,7 +345,7 @@ async def test_a_node_that_does_not_come_back_is_lost_and_one_that_left_is_not()
 async def test_a_watcher_sees_the_state_and_may_ask_for_a_stop_but_is_no_node() -> None:
     async with listening() as (main, hub):
         asked: list[Any] = []
-        hub.on_watched = asked.append  # type: ignore[method-assign]
+        hub.on_watched = asked.append  # type: ignore[method-assign, assignment]
         channel = await connected(main.port, name="watch:1")
         assert await channel.receive() == {"kind": "state"}
         assert (hub.nodes, hub.watched(), asked) == ({}, True, [True])

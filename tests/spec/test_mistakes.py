@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -309,13 +309,34 @@ def test_a_file_in_another_encoding_names_the_line(project: Path) -> None:
     assert read_error("job.yaml") == "job.yaml:2: not UTF-8 text\n    Save the file as UTF-8."
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_code_that_cannot_be_read_names_the_command_that_mends_it(complaint: Complaint, project: Path) -> None:
-    (project / "models").chmod(0)
+@pytest.fixture
+def nobody(project: Path) -> Iterator[None]:
+    """Root may read everything, so that as root the test is somebody else for a while."""
+    if os.geteuid() != 0:
+        yield
+        return
+    for folder in (project, *project.parents):
+        if folder.stat().st_uid == 0 and not folder.stat().st_mode & 0o001:
+            folder.chmod(folder.stat().st_mode | 0o055)
+    project.chmod(0o777)
+    os.setresuid(65534, 65534, 0)
     try:
-        assert complaint("name: a\nframework: dask\nentry: x.py\ncode: models\n") == (
-            "job.yaml:4: code: the folder PROJECT/models cannot be read by this user\n"
-            "    Run `chmod -R u+rX 'PROJECT/models'`."
-        )
+        yield
     finally:
-        (project / "models").chmod(0o755)
+        os.setresuid(0, 0, 0)
+
+
+@pytest.fixture
+def locked(project: Path) -> Iterator[Path]:
+    folder = project / "models"
+    folder.chmod(0)
+    yield folder
+    folder.chmod(0o755)
+
+
+@pytest.mark.usefixtures("locked", "nobody")
+def test_code_that_cannot_be_read_names_the_command_that_mends_it(complaint: Complaint) -> None:
+    assert complaint("name: a\nframework: dask\nentry: x.py\ncode: models\n") == (
+        "job.yaml:4: code: the folder PROJECT/models cannot be read by this user\n"
+        "    Run `chmod -R u+rX 'PROJECT/models'`."
+    )

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from ..spec.units import size_text
 from ..workdir.loglines import LogLine
+from ..workdir.names import node_order
 from ..workdir.records import Result
 from .screen import Screen, prefix, summary
 
@@ -50,7 +51,7 @@ class Live(Screen):
                 self.say(f"{line.node}: {line.text}")
             elif line.stream in ("out", "err"):
                 mark = prefix(line)
-                text = Text(mark, style=self._colour(mark))
+                text = Text.assemble((mark, self._colour(mark)))
                 text.append_text(Text.from_ansi(line.text))
                 self._console.print(text, soft_wrap=True)
 
@@ -92,7 +93,8 @@ class Live(Screen):
             head = Text(f"○ {self._doing or 'starting'}   {seconds:5.0f} s", style="bold yellow")
         nodes = Table.grid(padding=(0, 2))
         known = self._state.get("nodes", {})
-        for name, state in list(known.items())[:_SHOWN]:
+        for name in sorted(known, key=node_order)[:_SHOWN]:
+            state = known[name]
             nodes.add_row(Text(f"  {name}"), Text(state, style=_STATES.get(state, "")), *self._values(name))
         if len(known) > _SHOWN:
             nodes.add_row(Text(f"  and {len(known) - _SHOWN} more"), Text(""))

@@ -18,8 +18,9 @@ from .choosing import as_json, chooses_run
     help="Bring it into this folder. Goes on where it left off.",
 )
 @click.option("--code", is_flag=True, help="The code that was run, instead of what it left.")
+@click.option("--checkpoints", is_flag=True, help="Its checkpoints: all of them listed, or each node's newest fetched.")
 @as_json
-def command(run: str, work_dir: str | None, to: Path | None, code: bool, as_json: bool) -> None:
+def command(run: str, work_dir: str | None, to: Path | None, code: bool, checkpoints: bool, as_json: bool) -> None:
     from ..launching import Run
 
     folder = Run.find(run, work_dir).folder
@@ -27,6 +28,10 @@ def command(run: str, work_dir: str | None, to: Path | None, code: bool, as_json
         from .code import fetch_code_of, list_code_of
 
         found = fetch_code_of(folder, to) if to else list_code_of(folder)
+    elif checkpoints:
+        from .checkpoints import fetch_checkpoints_of, list_checkpoints_of
+
+        found = fetch_checkpoints_of(folder, to) if to else list_checkpoints_of(folder)
     elif to:
         from ..workdir.sync import fetch_outputs
 

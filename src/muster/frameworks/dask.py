@@ -97,7 +97,9 @@ def _scheduler(scene: Scene) -> Command:
 def _worker(scene: Scene) -> Command:
     options = scene.options
     argv = [scene.python, "-m", "distributed.cli.dask_worker"]
-    argv += [f"tcp://{scene.main.address}:{scene.main.ports['scheduler']}", "--no-dashboard"]
+    argv += [f"tcp://{scene.main.address}:{scene.main.ports['scheduler']}"]
+    # Without its pages a worker still serves its metrics, and on every address unless it is told one.
+    argv += ["--no-dashboard", "--dashboard-address", f"{scene.address}:0"]
     argv += ["--name", scene.node, "--local-directory", str(_scratch(scene))]
     argv += ["--host", scene.address, "--nworkers", str(scene.processes)]
     argv += ["--nthreads", str(_integer(options, "nthreads", 1))]

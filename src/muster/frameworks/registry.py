@@ -44,7 +44,7 @@ def _load(name: str, dotted: str) -> object:
     module, _, attribute = dotted.partition(":")
     try:
         return getattr(import_module(module), attribute)()
-    except Exception as error:  # noqa: BLE001 - a plugin is somebody else's code
+    except Exception as error:
         told = f"framework {name} ({dotted}) cannot be loaded: {type(error).__name__}: {error}"
         raise MusterError(told, "Mend or uninstall the plugin that provides it.") from error
 

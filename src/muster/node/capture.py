@@ -27,11 +27,25 @@ class Capture:
     ) -> None:
         self._node, self._sink = node, sink
         self._next = (incarnation - 1) * BLOCK + 1
-        # Longest first, so that a secret that holds another is masked whole.
-        self._secrets = sorted((secret for secret in secrets if len(secret) >= 4), key=len, reverse=True)
+        # A key of several lines is printed line by line. Longest first: one that holds another is masked whole.
+        parts = {part for secret in secrets for part in (secret, *secret.splitlines()) if len(part) >= 4}
+        self._secrets = sorted(parts, key=len, reverse=True)
+        self._encoded = [secret.encode("utf-8", "surrogateescape") for secret in self._secrets]
 
     def stream(self, process: str, name: str, rank: int | None = None) -> Stream:
         return Stream(self, process, name, rank)
+
+    def cut(self, data: bytes) -> int:
+        """Where to cut a line that has no end: through no secret and no character. 0: not yet, more must come first."""
+        if len(data) < _LONGEST + max(map(len, self._encoded), default=0):
+            return 0
+        place = _LONGEST
+        for secret in self._encoded:
+            start = data.find(secret, max(0, place - len(secret) + 1), place + len(secret) - 1)
+            place = start if start > 0 else place
+        while 0 < place < len(data) and data[place] & 0xC0 == 0x80:
+            place -= 1
+        return place or _LONGEST
 
     def say(self, text: str) -> None:
         """A line of the node program itself, for the user."""
@@ -59,18 +73,23 @@ class Stream:
         self.exit_code: int | None = None
         """How its rank ended, where an agent started that rank and said so."""
         self._rest = b""
+        self._returned = False
+        """The last chunk ended in a carriage return: a newline that follows belongs to it."""
         self.tail: deque[str] = deque(maxlen=_TAIL)
 
     def feed(self, data: bytes) -> None:
         """Takes what was read. A carriage return ends a line as well: progress bars know no other end."""
         now = time.time()
+        if self._returned and data.startswith(b"\n"):
+            data = data[1:]
+        self._returned = data.endswith(b"\r")
         data = (self._rest + data).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         *lines, self._rest = data.split(b"\n")
         for line in lines:
             self._line(line, now)
-        while len(self._rest) >= _LONGEST:
-            self._line(self._rest[:_LONGEST], now)
-            self._rest = self._rest[_LONGEST:]
+        while cut := self._capture.cut(self._rest):
+            self._line(self._rest[:cut], now)
+            self._rest = self._rest[cut:]
 
     def close(self) -> None:
         if self._rest:

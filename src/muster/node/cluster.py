@@ -249,6 +249,8 @@ def _gone(cluster: Cluster, event: Left | Lost, now: float) -> Next:
         return cluster, []
     if cluster.verdict is not None or (peer.state == "done" and cluster.terms.ephemeral):
         return _mark(cluster, event.node, "left"), []
+    if isinstance(event, Left) and event.verdict.end is End.TTL_REACHED:
+        return _conclude(_mark(cluster, event.node, "left"), event.verdict)  # it began before us
     failure = _loss(event)
     gone = _mark(cluster, event.node, "lost")
     if cluster.terms.survives_loss:

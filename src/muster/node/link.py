@@ -39,6 +39,7 @@ class Link:
         )
         self._channel: Channel | None = None
         self._task: asyncio.Task[None] | None = None
+        self._main: MainConfig | None = None
         self._standing: list[ToMain] = []
         """What main must know of this generation, however often the connection breaks."""
 
@@ -50,6 +51,7 @@ class Link:
         """Connects to this main from now on, and to no older one."""
         if self._task:
             self._task.cancel()
+        self._main = config
         self._task = asyncio.ensure_future(self._keep(config))
 
     def tell(self, message: ToMain) -> None:
@@ -65,6 +67,7 @@ class Link:
             self._channel.send(value)
 
     async def close(self) -> None:
+        self._main = None
         if self._channel:
             await self._channel.drain()
             await self._channel.close()
@@ -74,6 +77,8 @@ class Link:
     async def _keep(self, config: MainConfig) -> None:
         ever = False
         for delay in delays(slowest=2.0, first=0.05):
+            if self._main is not config:
+                return  # a wait that ended as it was cancelled does not tell
             try:
                 self._channel = await connect(config.address, config.control_port, self._key, self._node, _CONNECT)
             except (OSError, asyncio.TimeoutError, ChannelError) as error:

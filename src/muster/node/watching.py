@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
 from ..errors import ChannelError, NotFound, StoreError
-from ..workdir.loglines import LogLine
+from ..workdir.loglines import LogLine, merge
 from ..workdir.records import MainConfig, Result
 from ..workdir.run import RunFolder
 from ..workdir.segments import read_backwards
@@ -47,14 +47,21 @@ class Tail:
         # A node that was started anew begins a new block of numbers, which is no gap.
         return line.n > self._last.get(line.node, 0) + 1 and line.n % BLOCK != 1
 
-    async def catch_up(self) -> None:
-        """Reads what the folder has and was not shown. Lines that come meanwhile wait, so that the order holds."""
+    def catch_up(self) -> Coroutine[Any, Any, None]:
+        """Reads what the folder has and was not shown. Lines that come from now on wait, so that the order holds."""
+        # Held before the reading begins: a line could come while it waits for its turn in the loop.
         self._held, self.gapped = self._held or [], False
+        return self._catch_up()
+
+    async def _catch_up(self) -> None:
         try:
             found = await asyncio.to_thread(self._stored)
         finally:
-            held, self._held = self._held, None
-        self._show(sorted([*found, *held], key=lambda line: (line.time, line.node, line.n)))
+            held, self._held = self._held or [], None
+        by_node: dict[str, list[LogLine]] = {}
+        for line in sorted([*found, *held], key=lambda line: line.n):
+            by_node.setdefault(line.node, []).append(line)
+        self._show(list(merge(by_node.values())))
 
     def _stored(self) -> list[LogLine]:
         found: list[LogLine] = []

@@ -11,7 +11,7 @@ from ..errors import StoreError
 from ..workdir.records import End, MainConfig, Verdict, fold
 from . import life as lives
 from .link import Link
-from .messages import Conclude, Done, Go, MainSeen, Members, ToMain, ToNode
+from .messages import Conclude, Done, Go, Left, MainSeen, Members, ToMain, ToNode
 from .waiting import delays
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ class WorkerSide:
         self._ready = False
         self._beat: tuple[int, int] | None = None
         self._beat_at = 0.0
+        self._unheard = False
+        """Our last word could not be told to main."""
 
     @property
     def ready(self) -> bool:
@@ -69,6 +71,7 @@ class WorkerSide:
 
     def tell(self, message: ToMain) -> None:
         self._done = self._done or isinstance(message, Done)
+        self._unheard = isinstance(message, Left) and not self._link.connected
         self._link.tell(message)
 
     def show(self, message: dict[str, Any]) -> None:
@@ -92,12 +95,15 @@ class WorkerSide:
         self._node.feed(lives.MainBack())
 
     def _unreachable(self, detail: str) -> None:
+        self._node.record = replace(self._node.record, link="store")
+        if self._node.record.notes:
+            return  # said when it was first so; each new main is tried anew
         note = (
             f"the control channel to main cannot be reached: {detail}. The run goes on through the work dir; "
             f"a lost node is noticed within {_STALE:g} s instead of at once"
         )
         self._node.say(note)
-        self._node.record = replace(self._node.record, link="store", notes=(*self._node.record.notes, note))
+        self._node.record = replace(self._node.record, notes=(note,))
 
     async def _watch_store(self) -> None:
         pause = self._node.run.store.capabilities.poll_seconds
@@ -147,7 +153,7 @@ class WorkerSide:
     async def close(self, verdict: Verdict | None) -> int:
         node = self._node
         await node.write_record()
-        if not self._link.connected:
+        if self._unheard:
             await asyncio.to_thread(node.run.mark_apart, node.record.node)
         await self._link.close()
         if verdict and verdict.end in (End.MAIN_LOST, End.MAIN_NOT_FOUND):

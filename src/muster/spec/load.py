@@ -65,6 +65,12 @@ def check_job(job: Job, frameworks: Frameworks | None = None) -> list[Problem]:
     return problems.found()
 
 
+def checked(job: Job, frameworks: Frameworks | None = None) -> Job:
+    """The job as its file would be read: checked, and with `workers=3` or `ttl="10m"` as the values they stand for."""
+    problems = Problems()
+    return _job_of(from_python(show(job), problems), Path.cwd(), frameworks, problems)
+
+
 def _job_of(root: Node, folder: Path, frameworks: Frameworks | None, problems: Problems) -> Job:
     job = _read_job(root, folder, frameworks, problems)
     if job is None or problems.found():

@@ -22,6 +22,8 @@ class CodePlan:
     digest: str
     files: int
     bytes: int
+    ignored: tuple[str, ...] = ()
+    """What stays behind beside what `.musterignore` says: a work dir inside the code, with all its runs."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,9 @@ class Plan:
             **{
                 **value,
                 "job": Job.from_json(value["job"]),
-                "code": CodePlan(**value["code"]) if value["code"] else None,
+                "code": CodePlan(**{**value["code"], "ignored": tuple(value["code"]["ignored"])})
+                if value["code"]
+                else None,
                 "nodes": tuple(nodes),
                 "statements": tuple(value["statements"]),
                 "notes": tuple(value["notes"]),

@@ -16,7 +16,7 @@ from ..node.python import check_framework, interpreter
 from ..spec.config import Target as TargetConfig
 from ..spec.job import Job
 from ..spec.units import size_text
-from ..workdir.home import default_work_dir, nodes_folder
+from ..workdir.home import default_work_dir, home, nodes_folder
 from ..workdir.opening import open_store
 from ..workdir.records import EXIT_CODES, PROTOCOL, End, Verdict, fold
 from ..workdir.run import RunFolder
@@ -40,24 +40,24 @@ class Local:
         if not job.requirements:
             check_framework(python, made)
         _check_inputs(job)
-        code = _code(job)
+        work_dir = job.work_dir or self.config.work_dir or str(default_work_dir())
+        code = _code(job, (Path(work_dir), home()))
         return Plan(
             target=self.config.name,
             kind="local",
             job=job,
-            work_dir=job.work_dir or self.config.work_dir or str(default_work_dir()),
+            work_dir=work_dir,
             code=code,
             python=python,
             requirements=job.requirements,
-            nodes=tuple(self._node(job, made, name, code) for name in node_names(job)),
+            nodes=tuple(self._node(job, made, name, work_dir, code) for name in node_names(job)),
             network=f"nothing outside this machine; on {ADDRESS}, each moved where taken: {made.open_ports(job)}",
             notes=tuple(_notes(job)),
         )
 
-    def _node(self, job: Job, made: Framework, name: str, code: CodePlan | None) -> NodePlan:
+    def _node(self, job: Job, made: Framework, name: str, work_dir: str, code: CodePlan | None) -> NodePlan:
         role = name.partition("-")[0]
         folder = Path(self.config.options.get("scratch") or nodes_folder()) / RUN / name
-        work_dir = job.work_dir or self.config.work_dir or str(default_work_dir())
         environment = {
             "MUSTER_LAUNCHED": "1",
             "MUSTER_PROTOCOL": str(PROTOCOL),
@@ -129,7 +129,8 @@ def _check_inputs(job: Job) -> None:
         raise CodeError(f"inputs: {absent[0]} is not there", "Give the path of a file or folder of this machine.")
 
 
-def _code(job: Job) -> CodePlan | None:
+def _code(job: Job, own: tuple[Path, ...]) -> CodePlan | None:
+    """The code as it will be bundled, without the folders of our `own` that may lie inside it."""
     if job.code is None or job.code.startswith("image:"):
         return None
     if "://" in job.code or job.code.startswith("git@"):
@@ -137,9 +138,12 @@ def _code(job: Job) -> CodePlan | None:
             f"code: {job.code} cannot be fetched by this version", "Give a folder or a file of this machine."
         )
     from ..workdir.bundle import scan
+    from ..workdir.ignore import literal
 
-    manifest = scan(Path(job.code))
-    return CodePlan(job.code, manifest.digest, len(manifest.files), manifest.bytes)
+    source = Path(job.code)
+    ignored = tuple(literal(folder.relative_to(source)) for folder in own if source in folder.parents)
+    manifest = scan(source, ignored)
+    return CodePlan(job.code, manifest.digest, len(manifest.files), manifest.bytes, ignored)
 
 
 def _refused(plan: Plan, run: str, error: LaunchError) -> None:

@@ -167,12 +167,6 @@ class LocalNodes:
 
 def _secrets_pipe(names: tuple[str, ...]) -> int | None:
     """A pipe that holds the caller's secrets: in no file, no argument and no environment of the node program."""
-    absent = [name for name in names if name not in os.environ]
-    if absent:
-        raise LaunchError(
-            f"secrets: {', '.join(absent)} not in your environment",
-            f"Set it first, such as: export {absent[0]}=…",
-        )
     if not names:
         return None
     content = json.dumps({name: os.environ[name] for name in names}).encode()

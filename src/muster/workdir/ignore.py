@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Iterable
 from functools import lru_cache
+from pathlib import PurePath
 from typing import NamedTuple
 
 ALWAYS = (
@@ -188,3 +189,8 @@ def _classes() -> dict[bytes, set[int]]:
         b"upper": upper,
         b"xdigit": digits | set(b"abcdefABCDEF"),
     }
+
+
+def literal(folder: PurePath) -> str:
+    """The line that ignores this one folder, whatever characters its name has."""
+    return "/" + re.sub(r"([\\*?\[\]!# ])", r"\\\1", folder.as_posix()) + "/"

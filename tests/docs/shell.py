@@ -1,4 +1,4 @@
-"""A reader at a shell: the commands of a page in one session, in order, each with what it printed."""
+"""A reader at a shell: the commands of a page in one shell, in order, each with what it printed."""
 
 from __future__ import annotations
 
