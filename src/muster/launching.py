@@ -188,9 +188,8 @@ def record(plan: Plan, say: Say) -> str:
 def _check_secrets(job: Job) -> None:
     absent = [name for name in job.secrets if name not in os.environ]
     if absent:
-        told = "is" if len(absent) == 1 else "are"
         raise LaunchError(
-            f"secrets: {', '.join(absent)} {told} not in your environment",
+            f"secrets: {', '.join(absent)} not in your environment",
             f"Set it first, such as: export {absent[0]}=…",
         )
 

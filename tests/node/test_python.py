@@ -13,7 +13,7 @@ import pytest
 from muster.errors import PythonError
 from muster.frameworks.dask import Dask
 from muster.node.python import can_import, check_framework, environment, interpreter
-from tests.harness import Muster
+from tests.harness import Muster, eventually
 from tests.node.hands import result_of, texts_of
 
 BACKEND = '''
@@ -73,6 +73,7 @@ def test_requirements_are_installed_once_and_shared_and_never_into_musters_own(
     first = muster("run", job)
     assert "installing requirements.txt into a new environment; later runs share it" in first.stderr
     assert (tmp_path / "built").read_text() == "built\n"
+    # Its three nodes wanted it at the same time.
     environments = [path for path in (muster.home / "envs").iterdir() if path.is_dir()]
     assert len(environments) == 1
     assert texts_of(muster, muster.run_id()) == [f"42 {environments[0]}"] * 3
@@ -83,6 +84,7 @@ def test_requirements_are_installed_once_and_shared_and_never_into_musters_own(
     assert importlib.util.find_spec("tinything") is None
 
 
+@pytest.mark.slow
 def test_requirements_that_cannot_be_installed_say_what_the_installer_said(muster: Muster) -> None:
     job = muster.job("print('never')", workers=1, requirements="requirements.txt")
     (job.parent / "requirements.txt").write_text("./no-such-folder\n")
@@ -182,25 +184,9 @@ print(sum("installing" in text for text in said))
 """
 
 
-@pytest.mark.slow
-def test_of_many_who_want_the_same_environment_one_makes_it(muster: Muster) -> None:
-    words = [sys.executable, "-c", MAKE]
-    makers = [
-        subprocess.Popen(words, env=muster.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        for _ in range(3)
-    ]
-    told = [maker.communicate(timeout=200)[0].split() for maker in makers]
-    assert len({python for python, _ in told}) == 1
-    assert sorted(count for _, count in told) == ["0", "0", "1"]
-    assert subprocess.run([told[0][0], "-c", "import yaml"], capture_output=True, env={}).returncode == 1
-
-
-@pytest.mark.slow
 def test_a_half_made_environment_is_made_again(muster: Muster) -> None:
     words = [sys.executable, "-c", MAKE]
     first = subprocess.Popen(words, env=muster.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    from tests.harness import eventually
-
     eventually(lambda: list((muster.home / "envs").glob("*/bin")))
     first.kill()
     first.communicate()
