@@ -6,11 +6,12 @@ import subprocess
 import time
 from functools import partial
 
-from .figures import Row
-from .measuring import Start, interleaved, median, waited
+from .figures import Row, compared
+from .measuring import Sample, Start, interleaved, waited
 from .world import SCRIPTS, World
 
 _SCRIPT = "last_line.py"
+_AIM = "0.3 s"
 
 
 def measure(world: World, rounds: int | None, quick: bool) -> list[Row]:
@@ -23,17 +24,14 @@ def measure(world: World, rounds: int | None, quick: bool) -> list[Row]:
     }
     cases = {case: partial(_left, start) for case, start in starts.items()}
     samples = interleaved(cases, rounds or (1 if quick else 9), warm=not quick)
-    return [
-        Row("last line to end", case, median(taken), "s", len(taken), aim="0.3 s" if "muster" in case else "")
-        for case, taken in samples.items()
-    ]
+    return compared("last line to end", samples, {case: _AIM for case in starts if case.startswith("muster")})
 
 
-def _left(start: Start) -> float:
+def _left(start: Start) -> Sample:
     process = start.popen(subprocess.PIPE)
     assert process.stdout is not None
-    # A pipe without a reader would not fill up: these are a few short lines.
-    waited(process)
+    # Nobody need read meanwhile: a pipe holds these few short lines.
+    cpu = waited(process)
     ended = time.time()
     with process.stdout as lines:
-        return ended - max(float(line.split()[-1]) for line in lines)
+        return Sample(ended - max(float(line.split()[-1]) for line in lines), cpu)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import time
+from dataclasses import replace
 from functools import partial
 
-from .figures import Row
-from .measuring import Start, interleaved, median, p95, waited
+from .figures import Row, compared
+from .measuring import Sample, Start, interleaved, p95, waited
 from .world import SCRIPTS, World, tool
 
 _SCRIPT = "lines.py"
@@ -21,22 +22,27 @@ def measure(world: World, rounds: int | None, quick: bool) -> list[Row]:
     starts = {
         "plain pipe": world.python(SCRIPTS / _SCRIPT, *words),
         "muster run, 2 nodes": world.muster("run", job),
-        "torchrun --tee 3": world.start(tool("torchrun"), *torchrun, SCRIPTS / _SCRIPT, *words),
+        # Without the variable torchrun keeps lines back until a buffer of its own is full.
+        "torchrun --tee 3, unbuffered": world.start(
+            tool("torchrun"), *torchrun, SCRIPTS / _SCRIPT, *words, PYTHONUNBUFFERED="1"
+        ),
     }
     cases = {case: partial(_delays, start) for case, start in starts.items()}
-    samples = interleaved(cases, rounds or (1 if quick else 3), warm=not quick)
-    return [_row(case, [delay for taken in runs for delay in taken]) for case, runs in samples.items()]
+    runs = interleaved(cases, rounds or (1 if quick else 3), warm=not quick)
+    samples = {case: [sample for taken in turns for sample in taken] for case, turns in runs.items()}
+    return [_in_milliseconds(row, samples[row.case]) for row in compared("line to screen", samples, {})]
 
 
-def _row(case: str, delays: list[float]) -> Row:
-    return Row("line to screen", case, median(delays) * 1e3, "ms", len(delays), p95=p95(delays) * 1e3)
+def _in_milliseconds(row: Row, samples: list[Sample]) -> Row:
+    return replace(row, value=row.value * 1e3, p95=p95(sample.wall for sample in samples) * 1e3, unit="ms")
 
 
-def _delays(start: Start) -> list[float]:
+def _delays(start: Start) -> list[Sample]:
+    """A sample for each line, all with the CPU seconds of the whole run."""
     process = start.popen(subprocess.PIPE)
     assert process.stdout is not None
     with process.stdout as lines:
         # The stamp stands last, behind whatever a launcher puts in front of a line.
         delays = [time.time() - float(line.replace(":", " ").split()[-1]) for line in lines]
-    waited(process)
-    return delays
+    cpu = waited(process)
+    return [Sample(delay, cpu) for delay in delays]

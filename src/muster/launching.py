@@ -86,11 +86,13 @@ class Run:
         if not nodes or not all(dead(node) for node in nodes) or folder.result():
             return folder.result()
         verdict = Verdict(End.MAIN_LOST, EXIT_CODES[End.MAIN_LOST], "all nodes are gone, and none said why")
-        verdicts = [verdict, *(node.verdict for node in nodes if node.verdict)]
-        result = fold(self.id, verdicts, generation=0, started_at=nodes[0].started_at, ended_at=time.time())
+        return self._conclude([verdict, *(node.verdict for node in nodes if node.verdict)], nodes[0].started_at)
+
+    def _conclude(self, verdicts: list[Verdict], started_at: float) -> Result | None:
+        result = fold(self.id, verdicts, generation=0, started_at=started_at, ended_at=time.time())
         if result:
-            folder.write_result(result)
-        return folder.result()
+            self.folder.write_result(result)
+        return self.folder.result()
 
     def wait(self, timeout: float | None = None) -> Result:
         """Waits for the end."""
@@ -117,6 +119,10 @@ class Run:
         if result := self.folder.result():
             return result
         self.folder.request_stop(why, by="user")
+        if self._launched is None and not self.folder.nodes():
+            # Its launcher died before the first node, or has not got there yet: nobody else would write the end.
+            verdict = Verdict(End.STOP_REQUESTED, EXIT_CODES[End.STOP_REQUESTED], why)
+            return self._conclude([verdict], time.time())
         from .node.watching import ask_to_stop
 
         ask_to_stop(self.folder, why)

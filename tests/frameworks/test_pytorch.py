@@ -87,24 +87,26 @@ if team.FIRST:
     print(f"from {begin} on: {total / dist.get_world_size():.0f}")
 """
 
-ENVIRONMENT = """
+ENVIRONMENT = f"""
 import json, os
-print("env " + json.dumps(dict(os.environ)))
+names = {(*CONTRACT, "MASTER_PORT", "MUSTER_NODE", "OMP_NUM_THREADS")!r}
+print("env " + json.dumps({{name: os.environ.get(name) for name in names}}))
 """
 
-TWO_FAIL = (
-    ENVIRONMENT
-    + """
-import signal, sys, time
+TWO_FAIL = """
+import os, pathlib, signal, time
+present = pathlib.Path(os.environ["MEET"], "present")
 if os.environ["RANK"] == "0":
+    while not present.exists():
+        time.sleep(0.02)
     raise RuntimeError("[gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:1")
 if os.environ["RANK"] == "1":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # its agent asks it to end, for the other failed first
+    present.touch()
     time.sleep(1)
     raise ValueError("the true cause")
 time.sleep(600)
 """
-)
 
 
 def ranks(nodes: int, each: int) -> list[dict[str, str]]:
@@ -191,13 +193,17 @@ class TestPyTorchElastic(PyTorchContract):
         assert "from 3 on: 12" in done.stdout
         assert result_of(muster, muster.run_id())["generation"] == 1
 
-    @pytest.mark.slow
-    def test_of_two_ranks_under_one_agent_the_one_that_raised_is_the_cause(self, muster: Muster) -> None:
-        job = self.job(muster, TWO_FAIL, processes=2, main={"computes": False})
-        self.fails_visibly(muster, job)
-        logs = muster("logs", muster.run_id()).stdout
-        environments = environments_of(logs)
-        assert {env["MUSTER_NODE"] for env in environments} == {"worker-1", "worker-2"}
+    def test_of_two_ranks_under_one_agent_the_one_that_raised_is_the_cause(
+        self, muster: Muster, tmp_path: Path
+    ) -> None:
+        few = {"workers": {"min": 0, "max": 1}, "processes": 2}
+        self.fails_visibly(muster, self.job(muster, TWO_FAIL, **few, env={"MEET": str(tmp_path)}))
+
+    def test_a_main_that_does_not_compute_runs_no_rank(self, muster: Muster) -> None:
+        job = self.job(muster, ENVIRONMENT, processes=2, main={"computes": False})
+        environments = environments_of(muster("run", job).stdout)
+        nodes = [env["MUSTER_NODE"] for env in environments]
+        assert nodes in (["worker-1"] * 2 + ["worker-2"] * 2, ["worker-2"] * 2 + ["worker-1"] * 2)
         assert [contract(env) for env in environments] == ranks(nodes=2, each=2)
 
 

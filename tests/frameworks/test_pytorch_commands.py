@@ -77,9 +77,9 @@ def agent(conf: str, nodes: str, address: str) -> Command:
 
 
 def test_an_elastic_node_runs_torchrun_and_main_has_the_store() -> None:
-    assert PyTorch().scripts(scene(ELASTIC)) == (agent("is_host=1,last_call_timeout=2", "2:5", "10.0.0.1"),)
+    assert PyTorch().scripts(scene(ELASTIC)) == (agent("is_host=1,last_call_timeout=15", "2:5", "10.0.0.1"),)
     worker = scene(ELASTIC, "worker-1")
-    assert PyTorch().scripts(worker) == (agent("is_host=0,last_call_timeout=2", "2:5", "10.0.0.2"),)
+    assert PyTorch().scripts(worker) == (agent("is_host=0,last_call_timeout=15", "2:5", "10.0.0.2"),)
     assert PyTorch().services(scene(ELASTIC)) == ()
 
 

@@ -45,6 +45,10 @@ def test_a_node_that_was_killed_is_started_again_and_the_run_succeeds(muster: Mu
     assert shown.count("is here") == 6
 
 
+def all_began(muster: Muster, run: str, times: int) -> None:
+    eventually(lambda: set(arrivals(muster, run).values()) == {times}, within=60)
+
+
 def arrivals(muster: Muster, run: str) -> dict[str, int]:
     """How often each rank began."""
     return dict(Counter(text for text in texts_of(muster, run) if text.endswith("is here")))
@@ -53,9 +57,8 @@ def arrivals(muster: Muster, run: str) -> dict[str, int]:
 def test_a_node_is_started_again_only_as_often_as_the_job_allows(muster: Muster) -> None:
     launcher = muster.start("run", muster.job(WORK, workers=1, retries=1), GO="never")
     run = muster.run_id()
-    for time in (1, 2):
-        eventually(lambda time=time: record_of(muster, run, "worker-1")["incarnation"] == time, within=60)
-        eventually(lambda time=time: list(arrivals(muster, run).values()) == [time, time], within=60)
+    for times in (1, 2):
+        all_began(muster, run, times)
         os.kill(record_of(muster, run, "worker-1")["pid"], signal.SIGKILL)
     assert launcher.wait(60) == 124
     assert "worker-1 was lost" in result_of(muster, run)["detail"]

@@ -22,7 +22,7 @@ def watched(run: Run, shown: Screen) -> Result | None:
 
 
 async def _watch(run: Run, shown: Screen) -> Result | None:
-    looking = asyncio.ensure_future(_look_after(run))
+    looking = asyncio.ensure_future(_look_after(run, shown))
     try:
         seen = await watch(run.folder, shown.lines, shown.state, alive=lambda: not looking.done())
         ended = await looking
@@ -31,8 +31,9 @@ async def _watch(run: Run, shown: Screen) -> Result | None:
     return ended or seen
 
 
-async def _look_after(run: Run) -> Result | None:
+async def _look_after(run: Run, shown: Screen) -> Result | None:
     """Lost nodes are started again, ended ones are taken off the process table, until none is left."""
     while (result := run.poll()) is None and run.has_nodes():
         await asyncio.to_thread(run.pause, 0.5)
+        shown.remind()
     return result

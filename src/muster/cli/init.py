@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import click
@@ -44,4 +45,4 @@ def command(folder: Path, framework: str) -> None:
     for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8")
         click.echo(f"wrote {folder / name}")
-    click.echo(f"next: muster run {folder / 'job.yaml'}")
+    click.echo(f"next: muster run {shlex.quote(str(folder / 'job.yaml'))}")

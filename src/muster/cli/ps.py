@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import click
 
-from ..errors import StoreError
+from ..errors import MusterError
 from ..workdir.index import IndexEntry, entries
 from ..workdir.names import list_runs
 from ..workdir.opening import open_store
@@ -34,7 +34,7 @@ def command(work_dir: str | None, everything: bool, as_json: bool) -> None:
         click.echo(_row(view) if isinstance(view, RunView) else f"{view.message}")
 
 
-def _views(work_dir: str | None, most: int | None) -> Iterator[RunView | StoreError]:
+def _views(work_dir: str | None, most: int | None) -> Iterator[RunView | MusterError]:
     if work_dir is None:
         for entry in entries()[:most]:
             yield brief(_folder(entry))
@@ -43,7 +43,7 @@ def _views(work_dir: str | None, most: int | None) -> Iterator[RunView | StoreEr
     views = [brief(RunFolder(store, run)) for run in list_runs(store)]
     good = [view for view in views if isinstance(view, RunView)]
     yield from sorted(good, key=lambda view: view.job.created_at, reverse=True)[:most]
-    yield from (view for view in views if isinstance(view, StoreError))
+    yield from (view for view in views if isinstance(view, MusterError))
 
 
 def _folder(entry: IndexEntry) -> RunFolder:

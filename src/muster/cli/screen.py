@@ -22,8 +22,8 @@ class Screen:
     def __init__(self) -> None:
         self._began = time.monotonic()
         self._links: dict[str, str] = {}
+        self._missing: tuple[str, ...] = ()
         self._waiting: tuple[str, ...] = ()
-        self._asked = 0.0
 
     def say(self, text: str) -> None:
         print(f"muster: {text}", file=sys.stderr, flush=True)  # noqa: T201
@@ -47,10 +47,14 @@ class Screen:
             if self._links.get(name) != link:
                 self._links[name] = link
                 self.say(f"{name}: {link}")
-        missing = tuple(state.get("missing", ()))
-        if missing and missing != self._waiting and time.monotonic() - self._began > _PATIENCE:
-            self._waiting = missing
-            self.say(f"waiting for {', '.join(missing)}")
+        self._missing = tuple(state.get("missing", self._missing))
+        self.remind()
+
+    def remind(self) -> None:
+        """Names the nodes that are awaited, each time they have become fewer. Called now and then."""
+        if self._missing and self._missing != self._waiting and time.monotonic() - self._began > _PATIENCE:
+            self._waiting = self._missing
+            self.say(f"waiting for {', '.join(self._missing)}")
 
     def end(self, result: Result) -> None:
         for line in summary(result, time.monotonic() - self._began):
@@ -105,7 +109,8 @@ def summary(result: Result, seconds: float) -> list[str]:
     failure = result.failure
     if failure and result.exit_code:
         rank = f"{failure.process} on {failure.node}" if failure.process != "node" else failure.node
-        told.append(f"{rank} failed first, with exit code {failure.exit_code}. Its last lines:")
+        words = "Its last lines:" if failure.tail else "It said nothing."
+        told.append(f"{rank} failed first, with exit code {failure.exit_code}. {words}")
         told += [f"  {line}" for line in failure.tail]
     detail = f": {result.detail}" if result.detail else ""
     told.append(f"run {result.run} {result.state} after {seconds:.1f} s ({result.end.value}{detail})")

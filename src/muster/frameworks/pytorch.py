@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from ..spec.fields import Kind
 
 _PORT = 29400
+_LAST_CALL = 15
+"""Seconds that torchrun waits for further nodes once the least are there. A node that comes later makes all restart."""
 
 _LOST_PEER = re.compile(
     r"gloo/transport|connectFullMesh|monitoredBarrier|Watchdog caught collective operation timeout"
@@ -114,7 +116,7 @@ def _agent(scene: Scene) -> Command:
         f"--nproc-per-node={scene.processes}",
         *("--rdzv-backend=c10d", f"--rdzv-id={scene.run}"),
         f"--rdzv-endpoint={scene.main.address}:{scene.main.ports['store']}",
-        f"--rdzv-conf=is_host={int(hosts_store)},last_call_timeout=2",
+        f"--rdzv-conf=is_host={int(hosts_store)},last_call_timeout={_LAST_CALL}",
         f"--max-restarts={scene.job.retries}",
         # How soon a failed peer is noticed is what a restart costs.
         *("--monitor-interval=0.2", "--local-addr", scene.address),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ..errors import StoreError
 from ..workdir.segments import SegmentWriter
 from ..workdir.sync import CheckpointShipper, Shipper
-from .metrics import Reports, Usage
+from .metrics import Reports, Usage, numbers
 from .surroundings import sync_folder
 
 if TYPE_CHECKING:
@@ -35,39 +35,46 @@ class Homebound:
         self._usage: Usage | None = None
         self._reports = Reports(node.settings.folder / "reports.jsonl")
         self._metrics = SegmentWriter(run.store, f"{run.run}/metrics/{name}")
-        self._outputs = Shipper(run.store, f"{run.run}/outputs/{name}", sync_folder(node.job, code))
-        self._checkpoints = (
-            CheckpointShipper(run.store, f"{run.run}/checkpoints/{name}", code / node.job.checkpoints)
-            if node.job.checkpoints
-            else None
-        )
+        self._shippers: list[Shipper | CheckpointShipper] = []
+        if outputs := sync_folder(node.job, code):
+            self._shippers.append(Shipper(run.store, f"{run.run}/outputs/{name}", outputs))
+        self._checkpoints = None
+        if node.job.checkpoints:
+            prefix = f"{run.run}/checkpoints/{name}"
+            self._checkpoints = CheckpointShipper(run.store, prefix, code / node.job.checkpoints)
+            self._shippers.append(self._checkpoints)
+        # The last look must not begin while one in another thread is under way.
+        self._shipping = asyncio.Lock()
 
     async def ship(self) -> None:
-        """Looks and ships until cancelled."""
+        """Looks and ships until cancelled. Nothing that goes wrong here may end the training."""
         shipped_at = time.monotonic()
         while True:
             await asyncio.sleep(_LOOK)
-            await asyncio.to_thread(self._look)
-            record = self._node.record
-            told = {"node": record.node, "usage": record.metrics, "reported": record.reported}
-            self._node.side.show({"kind": "metrics", **told})
-            if time.monotonic() - shipped_at >= _SHIP:
-                shipped_at = time.monotonic()
-                try:
-                    await asyncio.to_thread(self._ship)
-                except StoreError as error:
-                    self._node.say(f"outputs are late: {error.message}")
+            try:
+                await self._look()
+                if time.monotonic() - shipped_at >= _SHIP:
+                    shipped_at = time.monotonic()
+                    async with self._shipping:
+                        await asyncio.to_thread(self._ship)
+            except (StoreError, OSError) as error:
+                self._node.say(f"outputs and metrics are late: {error}")
 
     async def finish(self) -> None:
         """The last look; afterwards all that the script left is home."""
-        await asyncio.to_thread(self._finish)
+        self._read_reports()
+        async with self._shipping:
+            await asyncio.to_thread(self._finish)
 
-    def _look(self) -> None:
+    async def _look(self) -> None:
         self._usage = self._usage or Usage(self._began)
-        sample = self._usage.look()
+        sample = await asyncio.to_thread(self._usage.look)
         self._metrics.add(json.dumps({"time": time.time(), **sample}).encode())
         self._node.record = replace(self._node.record, metrics=sample)
         self._read_reports()
+        record = self._node.record
+        told = {"node": record.node, "usage": record.metrics, "reported": record.reported}
+        self._node.side.show({"kind": "metrics", **told})
 
     def _read_reports(self) -> None:
         for record in self._reports.new():
@@ -76,18 +83,15 @@ class Homebound:
                     self._checkpoints.complete(Path(str(path)))
                 continue
             self._metrics.add(json.dumps(record).encode())
-            reported = {**self._node.record.reported, str(record.get("process")): record.get("values", {})}
+            reported = {**self._node.record.reported, str(record.get("process")): numbers(record.get("values"))}
             self._node.record = replace(self._node.record, reported=reported)
 
     def _ship(self) -> None:
         self._metrics.flush()
-        self._outputs.ship()
-        if self._checkpoints:
-            self._checkpoints.ship()
+        for shipper in self._shippers:
+            shipper.ship()
 
     def _finish(self) -> None:
-        self._read_reports()
         self._metrics.flush()
-        self._outputs.finish()
-        if self._checkpoints:
-            self._checkpoints.finish()
+        for shipper in self._shippers:
+            shipper.finish()

@@ -59,6 +59,8 @@ class Life:
     main_grace: float
     """How long a lost main may take to come back."""
     born: float
+    incarnation: int = 1
+    """Counts how often a node of this name was started."""
     phase: Phase = Phase.CLAIMING
     reason: str = ""
     generation: int = 0
@@ -346,7 +348,8 @@ def _to(life: Life, phase: Phase) -> Life:
 
 
 def _hello(life: Life) -> Hello:
-    return Hello(life.node, life.role, life.generation, life.address, life.processes, dict(life.ports or {}))
+    ports = dict(life.ports or {})
+    return Hello(life.node, life.role, life.generation, life.address, life.processes, ports, life.incarnation)
 
 
 def _verdict(end: End, detail: str, failure: Failure | None = None) -> Verdict:

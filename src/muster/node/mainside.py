@@ -213,7 +213,8 @@ class MainSide:
         elif now - since > _STALE:
             self._feed(clusters.Lost(record.node, f"{record.node} was lost: its record stays the same", time.time()))
             return
-        self._feed(Hello(record.node, record.role, record.generation, record.address, record.processes, record.ports))
+        facts = (record.address, record.processes, record.ports, record.incarnation)
+        self._feed(Hello(record.node, record.role, record.generation, *facts))
         if record.state == "running":
             self._feed(Started(record.node, record.generation))
         if record.failure:

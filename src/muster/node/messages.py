@@ -21,6 +21,8 @@ class Hello:
     address: str = ""
     processes: int = 1
     ports: Mapping[str, int] = field(default_factory=dict)
+    incarnation: int = 1
+    """Tells a node that was started anew from one whose connection broke."""
 
 
 @dataclass(frozen=True)

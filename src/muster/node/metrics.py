@@ -77,3 +77,9 @@ class Reports:
             if isinstance(record, dict):
                 records.append(record)
         return records
+
+
+def numbers(values: Any) -> dict[str, float]:
+    """What of a report can be shown; anybody may write into its file."""
+    found = values.items() if isinstance(values, dict) else ()
+    return {str(name): float(value) for name, value in found if isinstance(value, (int, float))}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from ..errors import NodeError
 from ..frameworks.base import Framework
 from ..spec.job import Job
 from ..workdir.bundle import fetch_code
+from ..workdir.home import temporary_folder
 from ..workdir.run import RunFolder
 from .gpus import count_gpus
 from .python import check_framework, environment, interpreter
@@ -28,8 +30,8 @@ class Ground:
 
 def prepare(settings: Settings, run: RunFolder, job: Job, framework: Framework, say: Callable[[str], None]) -> Ground:
     """Blocks while code is unpacked and requirements are installed; `say` tells how it goes."""
-    for name in ("tmp", "streams"):
-        (settings.folder / name).mkdir(parents=True, exist_ok=True)
+    (settings.folder / "streams").mkdir(parents=True, exist_ok=True)
+    temporary_folder(settings.folder).mkdir(parents=True, exist_ok=True, mode=0o700)
     code = _code(settings, run, job)
     python = interpreter(job.python)
     if job.requirements:
@@ -38,10 +40,9 @@ def prepare(settings: Settings, run: RunFolder, job: Job, framework: Framework, 
     check_framework(python, framework)
     if job.checkpoints and settings.code:
         (code / job.checkpoints).mkdir(parents=True, exist_ok=True)
-    try:
-        sync_folder(job, code).mkdir(parents=True, exist_ok=True)
-    except OSError:
-        pass  # an image may forbid it; a script that leaves something then says so itself
+    if outputs := sync_folder(job, code):
+        with suppress(OSError):  # an image may forbid it; a script that leaves something then says so itself
+            outputs.mkdir(parents=True, exist_ok=True)
     lay_out_inputs(job, code)
     return Ground(code, python, framework.processes(job, count_gpus()))
 

@@ -17,7 +17,7 @@ from ..frameworks.base import Command, Framework, Scene
 from ..frameworks.registry import framework
 from ..spec.job import Job
 from ..workdir.home import remove_node_folder
-from ..workdir.records import Failure, NodeRecord
+from ..workdir.records import Failure, NodeRecord, first_cause
 from ..workdir.run import RunFolder
 from ..workdir.segments import SegmentWriter
 from . import life as lives
@@ -64,6 +64,7 @@ class Node:
             ttl=None if record.role == "main" else job.ttl,
             main_grace=settings.main_grace,
             born=time.monotonic(),
+            incarnation=record.incarnation,
         )
 
     def _script_start(self) -> str:
@@ -245,7 +246,8 @@ class Node:
                 tail=ended.tail,
                 complaint=self.framework.complaint(ended.tail),
             )
-        self.record = replace(self.record, failure=failure or self.record.failure)
+        known = [found for found in (self.record.failure, failure) if found]
+        self.record = replace(self.record, failure=first_cause(known))
         self.feed(lives.Exited(ended.generation, ended.command.process, script, failure))
 
     async def _tick(self) -> None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+_TEMPORARY_LIMIT = 72
+"""Sockets have names of at most 104 characters and are made in the temporary folder; a longer one breaks scripts."""
+
 
 def home() -> Path:
     """`MUSTER_HOME`, else `muster` in the user's state folder."""
@@ -35,10 +38,22 @@ def nodes_folder() -> Path:
     return home() / "nodes"
 
 
+def temporary_folder(folder: Path) -> Path:
+    """Where the processes of the node with this folder keep what is temporary: inside, unless the path is too long."""
+    inside = folder / "tmp"
+    if len(str(inside)) <= _TEMPORARY_LIMIT:
+        return inside
+    import hashlib
+    import tempfile
+
+    return Path(tempfile.gettempdir()) / f"muster-{hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]}"
+
+
 def remove_node_folder(folder: Path) -> None:
     """Takes a node's own folder away, and the run's above it when this was its last."""
     import shutil
 
+    shutil.rmtree(temporary_folder(folder), ignore_errors=True)
     shutil.rmtree(folder, ignore_errors=True)
     try:
         folder.parent.rmdir()

@@ -6,7 +6,7 @@ import os
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ..errors import StoreError
+from ..errors import MusterError
 from .document import JobDocument
 from .records import NodeRecord, Result
 from .run import RunFolder
@@ -43,11 +43,11 @@ def view(folder: RunFolder) -> RunView:
     return RunView(folder.run, folder.store.url, state_of(result, nodes), document, result, nodes)
 
 
-def brief(folder: RunFolder) -> RunView | StoreError:
-    """The same for a list, where one damaged run must not hide the others."""
+def brief(folder: RunFolder) -> RunView | MusterError:
+    """The same for a list, where one run that is damaged, or another Muster's, must not hide the others."""
     try:
         return view(folder)
-    except StoreError as error:
+    except MusterError as error:
         return error
 
 
