@@ -14,7 +14,7 @@ from typing import Any
 from .measuring import Sample, median
 
 BEGIN, END = "<!-- figures -->", "<!-- end of figures -->"
-_HEADS = ("benchmark", "case", "median", "p95", "CPU", "ratio", "CPU ratio", "aim", "samples")
+_HEADS = ("benchmark", "case", "median", "least", "p95", "CPU", "ratio", "CPU ratio", "aim", "samples")
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,7 @@ class Row:
     value: float
     unit: str
     samples: int
+    least: float | None = None
     p95: float | None = None
     cpu: float | None = None
     """Seconds."""
@@ -37,6 +38,7 @@ class Row:
             self.benchmark,
             self.case,
             _quantity(self.value, self.unit),
+            "" if self.least is None else _quantity(self.least, self.unit),
             "" if self.p95 is None else _quantity(self.p95, self.unit),
             "" if self.cpu is None else _quantity(self.cpu, "s"),
             "" if self.ratio is None else f"{self.ratio:.2f}",
@@ -58,6 +60,7 @@ def compared(benchmark: str, samples: dict[str, list[Sample]], aims: dict[str, s
             walls[case],
             "s",
             len(taken),
+            least=min(sample.wall for sample in taken),
             cpu=cpus[case],
             ratio=None if case == base else walls[case] / walls[base],
             cpu_ratio=None if case == base else cpus[case] / cpus[base],
@@ -91,7 +94,7 @@ def aligned(rows: Iterable[Row]) -> str:
     """The table for a terminal."""
     cells = [_HEADS, *(row.cells() for row in rows)]
     widths = [max(len(line[column]) for line in cells) for column in range(len(_HEADS))]
-    left = {0, 1, 7}
+    left = {0, 1, 8}
     return "\n".join(
         "  ".join(
             text.ljust(width) if column in left else text.rjust(width)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from .figures import Row, compared
-from .measuring import Sample, Start, interleaved, p95, waited
+from .measuring import Sample, Start, interleaved, median, p95, waited
 from .world import SCRIPTS, World, tool
 
 _SCRIPT = "lines.py"
@@ -34,7 +34,8 @@ def measure(world: World, rounds: int | None, quick: bool) -> list[Row]:
 
 
 def _in_milliseconds(row: Row, samples: list[Sample]) -> Row:
-    return replace(row, value=row.value * 1e3, p95=p95(sample.wall for sample in samples) * 1e3, unit="ms")
+    delays = [sample.wall * 1e3 for sample in samples]
+    return replace(row, value=median(delays), least=min(delays), p95=p95(delays), unit="ms")
 
 
 def _delays(start: Start) -> list[Sample]:

@@ -41,6 +41,15 @@ def _rows(counted: dict[str, Any]) -> list[Row]:
     if requests:
         taken = list(requests.values())
         rows.append(
-            Row(name, f"{nodes} nodes: a worker", median(taken), "requests", len(taken), p95(taken), aim="constant")
+            Row(
+                name,
+                f"{nodes} nodes: a worker",
+                median(taken),
+                "requests",
+                len(taken),
+                min(taken),
+                p95(taken),
+                aim="constant",
+            )
         )
     return rows

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -30,18 +31,24 @@ CASES = {
 def run(module: str, *words: str | Path, temporary: Path) -> str:
     """What a module of the benchmarks prints, with a temporary folder of its own that is empty again afterwards."""
     temporary.mkdir()
-    done = subprocess.run(
+    with subprocess.Popen(
         [sys.executable, "-m", module, *map(str, words)],
         cwd=ROOT,
         env={**os.environ, "TMPDIR": str(temporary)},
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=280,
-    )
-    assert done.returncode == 0, done.stderr
+        start_new_session=True,
+    ) as process:
+        try:
+            printed, said = process.communicate(timeout=280)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+    assert process.returncode == 0, said
     eventually(lambda: not processes_of(temporary))
     assert list(temporary.iterdir()) == []
-    return done.stdout
+    return printed
 
 
 def processes_of(temporary: Path) -> list[str]:

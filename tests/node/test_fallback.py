@@ -78,3 +78,19 @@ def test_a_main_whose_port_is_closed_is_told_apart_from_one_that_is_gone(muster:
     worker = by_hand(muster, "walled", "WORKER", script, WORKER_COUNT="1", RANK="1")
     assert ended(main, worker) == [0, 0]
     assert "127.0.0.1:1 (" in note_of(muster, "walled")
+
+
+def test_a_worker_that_leaves_is_told_of_once(muster: Muster) -> None:
+    text = "import pathlib, time\nprint('here', flush=True)\nwhile not pathlib.Path('go').exists(): time.sleep(0.05)\n"
+    nodes = cluster(muster, "leaves", script_of(muster, text), CLUSTER_TYPE="dask")
+    heard(muster, "leaves", "here")
+    nodes[1].terminate()
+    assert nodes[1].wait(60) == 130
+    told = "worker-1 was asked to end by SIGTERM; going on with 1"
+    eventually(lambda: told in texts_of(muster, "leaves", "note"))
+    beat = record_of(muster, "leaves", "main")["beat"]
+    # Main writes its record every few seconds and looks at the others' every second.
+    eventually(lambda: record_of(muster, "leaves", "main")["beat"] > beat, within=60)
+    (muster.folder / "go").touch()
+    assert ended(nodes[0], nodes[2]) == [0, 0]
+    assert texts_of(muster, "leaves", "note").count(told) == 1

@@ -184,6 +184,7 @@ print(sum("installing" in text for text in said))
 """
 
 
+@pytest.mark.slow
 def test_a_half_made_environment_is_made_again(muster: Muster) -> None:
     words = [sys.executable, "-c", MAKE]
     first = subprocess.Popen(words, env=muster.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -15,6 +15,9 @@ from collections.abc import Callable
 
 from . import tree
 
+_HEARD = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
+"""What asks a node to end, and what tells that a child has."""
+
 
 def guarded(mark: str, program: Callable[[int], int]) -> int:
     """Runs `program(watch)` in a guarded child and returns its exit code.
@@ -23,8 +26,14 @@ def guarded(mark: str, program: Callable[[int], int]) -> int:
     """
     watch, held = os.pipe()
     tree.become_subreaper()
+    # The guardian takes signals when it asks for them: one that a handler catches just before a wait begins is lost.
+    signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)
+    # Some kernels drop what nobody handles even while it is blocked.
+    signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
     child = os.fork()
     if child == 0:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _HEARD)
         os.close(held)
         tree.become_subreaper()
         _run_and_exit(program, watch)
@@ -47,16 +56,31 @@ def _run_and_exit(program: Callable[[int], int], watch: int) -> None:
 
 
 def _guard(mark: str, child: int) -> int:
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        # What is asked of the node is asked of the program; the guardian outlives it.
-        signal.signal(number, lambda number, _frame: tree.signal_all((child,), signal.Signals(number)))
-    while True:
-        pid, status = os.wait()
-        if pid == child:
-            break
+    status: int | None = None
+    while status is None:
+        number = signal.sigwait(_HEARD)
+        if number == signal.SIGCHLD:
+            status = _status_of(child)
+        else:
+            # What is asked of the node is asked of the program; the guardian outlives it.
+            tree.signal_all((child,), signal.Signals(number))
     left = tree.kill(mark)
     tree.reap()
     code = os.waitstatus_to_exitcode(status)
     if left:
         print(f"muster: processes {sorted(left)} could not be ended", file=sys.stderr)  # noqa: T201
     return code if code >= 0 else 128 - code
+
+
+def _status_of(child: int) -> int | None:
+    """Takes ended children off the process table. The status of the program, if it is among them."""
+    found = None
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return found
+        if pid == 0:
+            return found
+        if pid == child:
+            found = status

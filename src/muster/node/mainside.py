@@ -199,11 +199,11 @@ class MainSide:
         for record in await asyncio.to_thread(self._node.run.apart):
             if record.node in self._hub.nodes or record.role == "main":
                 continue
-            if record.link == "store":
-                self._hear_record(record)
-            elif record.state == "ended" and record.verdict:
-                # It broke before it had met us.
+            if record.state == "ended" and record.verdict:
+                # It left without a channel, or broke before it had met us.
                 self._feed(Left(record.node, record.verdict))
+            elif record.link == "store":
+                self._hear_record(record)
 
     def _hear_record(self, record: NodeRecord) -> None:
         beat, since = self._beats.get(record.node, (-1, 0.0))
@@ -221,8 +221,6 @@ class MainSide:
             self._feed(Failed(record.node, record.generation, record.failure))
         elif record.done:
             self._feed(Done(record.node, record.generation))
-        if record.state == "ended" and record.verdict:
-            self._feed(Left(record.node, record.verdict))
 
     def _apart(self) -> dict[str, NodeRecord]:
         """The nodes that are reached through the work dir alone."""
