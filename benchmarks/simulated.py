@@ -29,6 +29,7 @@ from muster.spec.job import Job, Workers
 from muster.workdir.counting import CountingStore
 from muster.workdir.document import JobDocument
 from muster.workdir.folder import FolderStore
+from muster.workdir.home import remove_node_folder
 from muster.workdir.run import RunFolder
 from muster.workdir.store import Entry
 
@@ -78,8 +79,11 @@ def simulate(nodes: int, folder: Path) -> dict[str, Any]:
     _raise_open_files()
     loop = SlowLoop(max(1.0, nodes / 100))
     loop.set_default_executor(ThreadPoolExecutor(16))
-    # The nodes are not ended but left: this process ends right after.
-    return loop.run_until_complete(_ready(nodes, folder))
+    # The nodes are not ended but left: this process ends right after. Their folders they would take away themselves.
+    counted = loop.run_until_complete(_ready(nodes, folder))
+    for name in counted["requests"]:
+        remove_node_folder(_settings(name, folder).folder)
+    return counted
 
 
 async def _ready(nodes: int, folder: Path) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from .errors import LaunchError, MusterError, NotFound, RunNotFound
+from .errors import AlreadyExists, LaunchError, MusterError, NotFound, RunNotFound
 from .frameworks.registry import Known
 from .spec.config import Target as TargetConfig
 from .spec.config import load_config
@@ -19,8 +19,9 @@ from .spec.load import load as load_job
 from .targets.base import Launched, Plan
 from .targets.registry import target
 from .workdir.document import CodeRef, JobDocument
-from .workdir.home import launcher_log
+from .workdir.home import absolute_paths, index_folder, launcher_log
 from .workdir.index import IndexEntry, entries, find, remember
+from .workdir.machine import Process
 from .workdir.opening import open_store
 from .workdir.records import EXIT_CODES, End, Result, Verdict, fold
 from .workdir.run import RunFolder, new_run_id
@@ -146,11 +147,10 @@ def start(plan: Plan, detach: bool = False, say: Say = lambda _text: None) -> Ru
     run_id = record(plan, say)
     if detach:
         return _detached(plan, run_id)
-    say(f"starting {len(plan.nodes)} nodes")
-    return Run(run_id, plan.work_dir, target(_config(plan)).launch(plan, run_id))
+    return _launched(plan, run_id, say)
 
 
-def resume(wish: str, work_dir: str | None = None, say: Say = lambda _text: None) -> Run:
+def resume(wish: str, work_dir: str | None = None, detach: bool = False, say: Say = lambda _text: None) -> Run:
     """Takes up a run whose launcher died before it had started every node."""
     found = Run.find(wish, work_dir)
     if result := found.folder.result():
@@ -163,8 +163,25 @@ def resume(wish: str, work_dir: str | None = None, say: Say = lambda _text: None
             f"Its launcher is there: see `muster status {found.id}`, or end it with `muster stop {found.id}`.",
         )
     _check_secrets(plan.job)
+    return _detached(plan, found.id) if detach else _launched(plan, found.id, say)
+
+
+def _launched(plan: Plan, run_id: str, say: Say) -> Run:
+    """Starts the nodes, as the one launcher that the run has."""
+    folder = RunFolder(open_store(plan.work_dir), run_id)
+    number, former = folder.latest_launch()
+    taken = LaunchError(
+        f"run {run_id} is being launched already",
+        f"See `muster status {run_id}`, or end it with `muster stop {run_id}`.",
+    )
+    if number and not former.dead:
+        raise taken
+    try:
+        folder.claim_launch(number + 1, Process.here())
+    except AlreadyExists:
+        raise taken from None
     say(f"starting {len(plan.nodes)} nodes")
-    return Run(found.id, plan.work_dir, target(_config(plan)).launch(plan, found.id))
+    return Run(run_id, plan.work_dir, target(_config(plan)).launch(plan, run_id))
 
 
 def record(plan: Plan, say: Say) -> str:
@@ -213,8 +230,18 @@ def read_plan(folder: RunFolder) -> Plan:
 def _detached(plan: Plan, run_id: str) -> Run:
     """Hands the run to a launcher of its own, in a session of its own."""
     launcher = [sys.executable, "-m", "muster", "run", "--resume", run_id, "--quiet"]
+    work_dir = ["--work-dir", plan.work_dir]
     with launcher_log(run_id).open("ab") as said:
-        process = subprocess.Popen(launcher, stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True)
+        process = subprocess.Popen(
+            [*launcher, *work_dir],
+            # Not in the user's folder, whose modules would be taken for Python's own.
+            cwd=index_folder(),
+            env=absolute_paths(dict(os.environ)),
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=said,
+            start_new_session=True,
+        )
     # Nobody waits for it: it outlives us, and init takes it over.
     process.returncode = 0
     return Run(run_id, plan.work_dir)

@@ -17,7 +17,6 @@ from muster.workdir.records import End, Failure, Verdict
 pytestmark = pytest.mark.unit
 
 TORCH = Terms(
-    run="r",
     expected=("worker-1", "worker-2"),
     least=2,
     main_starts=True,
@@ -25,7 +24,6 @@ TORCH = Terms(
     gathers=True,
     survives_loss=False,
     script_everywhere=True,
-    has_script=True,
     ephemeral=True,
     probed=False,
     retries=0,
@@ -191,6 +189,8 @@ def test_a_failed_dask_worker_starts_again_as_often_as_it_may() -> None:
     broken = Failure("worker-1", "worker", 1, at=1.0)
     cluster, orders = after(ready(terms), Failed("worker-1", 1, broken))
     assert Send(Again(1), "worker-1") in orders
+    assert after(cluster, Failed("worker-1", 1, broken)) == (cluster, [])
+    broken = replace(broken, at=2.0)
     cluster, orders = after(cluster, Started("worker-1", 1), Failed("worker-1", 1, broken))
     assert Send(Conclude(Verdict(End.MEMBER_FAILED, 1, failure=broken)), "worker-1") in orders
     assert cluster.verdict is None
@@ -211,6 +211,27 @@ def test_its_ttl_ends_it() -> None:
 
 def test_a_stop_ends_it() -> None:
     assert verdict_of(after(ready(), StopSeen("enough"))[1]) == Verdict(End.STOP_REQUESTED, 130, "enough")
+
+
+def test_an_elastic_cluster_is_done_when_the_last_that_ran_is_lost() -> None:
+    terms = replace(TORCH, least=1, gathers=False, survives_loss=True)
+    cluster, _ = after(ready(terms), Done("main", 1), Done("worker-1", 1))
+    assert verdict_of(after(cluster, Lost("worker-2"))[1]) == Verdict(End.SCRIPT_ENDED, 0)
+
+
+def test_a_node_that_left_is_not_waited_for_though_retries_are_left() -> None:
+    terms = replace(TORCH, retries=3)
+    left = Left("worker-2", Verdict(End.STOP_REQUESTED, 130, "worker-2 was asked to end by SIGTERM"))
+    verdict = verdict_of(after(ready(terms), left)[1])
+    assert (verdict.end, verdict.detail) == (End.MEMBER_FAILED, "worker-2 was asked to end by SIGTERM")
+
+
+def test_a_node_too_many_is_sent_away_and_the_others_go_on() -> None:
+    cluster = ready()
+    again, orders = after(cluster, hello("worker-9"))
+    assert again is cluster
+    assert Say("worker-9 is one too many: the cluster has all its 3 nodes") in orders
+    assert [order.node for order in orders if isinstance(order, Send)] == ["worker-9"]
 
 
 def test_a_node_that_says_hello_twice_is_one_node() -> None:

@@ -142,6 +142,19 @@ def test_the_end_is_quiet_then_shipped_then_told() -> None:
     assert actions == [lives.Tell(Left("worker-1", verdict)), lives.Leave(0)]
 
 
+def test_what_is_quiet_twice_is_shipped_once() -> None:
+    life, _ = lived(running(), Conclude(Verdict(End.SCRIPT_ENDED, 0)), lives.Quiet())
+    assert lived(life, lives.Quiet())[1] == []
+
+
+def test_a_node_that_cannot_bring_its_things_home_leaves_all_the_same() -> None:
+    life, _ = lived(running(), Conclude(Verdict(End.SCRIPT_ENDED, 0)), lives.Quiet(), lives.Tick(), now=10)
+    assert lived(life, lives.Tick(), now=10 + lives.ENDING_BOUND - 1)[0].phase is Phase.ENDING
+    life, actions = lived(life, lives.Tick(), now=10 + lives.ENDING_BOUND)
+    assert life.phase is Phase.ENDED
+    assert actions[-1] == lives.Leave(0)
+
+
 def test_the_first_verdict_stands() -> None:
     life, _ = lived(running(), Conclude(Verdict(End.SCRIPT_ENDED, 3)), lives.StopSeen("too late"))
     assert life.verdict == Verdict(End.SCRIPT_ENDED, 3)

@@ -95,6 +95,7 @@ from muster.node import tree
 
 tree.become_subreaper()
 if os.fork() == 0:
+    os.setsid()
     if os.fork() == 0:
         os._exit(0)
     os._exit(0)

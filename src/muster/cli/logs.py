@@ -11,8 +11,13 @@ import click
 
 from ..errors import MusterError
 from ..workdir.loglines import LogLine
+from ..workdir.run import RunFolder
+from ..workdir.view import dead
 from .choosing import as_json, chooses_run
 from .screen import prefix
+
+_BATCH = 1000
+_PULSE = 3.0
 
 
 @click.command(help="Show a run's lines, merged in time, each with the rank or process that wrote it.")
@@ -51,12 +56,30 @@ def command(
         from ..node.watching import watch
 
         try:
-            asyncio.run(watch(folder, show, lambda _state: None))
+            asyncio.run(watch(folder, show, lambda _state: None, alive=Pulse(folder)))
         except KeyboardInterrupt:
             sys.exit(130)
         return
-    for line in read_logs(folder):
-        show([line])
+    batch: list[LogLine] = []
+    for line in read_logs(folder, nodes=nodes or None):
+        batch.append(line)
+        if len(batch) >= _BATCH:
+            show(batch)
+            batch = []
+    show(batch)
+
+
+class Pulse:
+    """Whether more lines may come: false once every node of the run is known to be gone."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        self._folder, self._asked_at, self._alive = folder, 0.0, True
+
+    def __call__(self) -> bool:
+        if time.monotonic() - self._asked_at > _PULSE:
+            nodes = self._folder.nodes()
+            self._asked_at, self._alive = time.monotonic(), not nodes or not all(dead(node) for node in nodes)
+        return self._alive
 
 
 class Wanted:

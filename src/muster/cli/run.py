@@ -25,12 +25,15 @@ def command(job: Path, on: str | None, detach: bool, resume: str | None, work_di
     from .. import launching
     from .screen import screen
 
+    if work_dir and not resume:
+        raise click.UsageError("--work-dir goes with --resume; a job's own stands in its file or in muster.toml")
     with screen(quiet or detach) as shown:
         # A closed terminal ends the run as Ctrl-C does; whatever kills us outright ends it through the nodes' lifeline.
-        signal.signal(signal.SIGHUP, _interrupt)
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as under nohup
+            signal.signal(signal.SIGHUP, _interrupt)
         signal.signal(signal.SIGTERM, _interrupt)
         if resume:
-            run = launching.resume(resume, work_dir, shown.say)
+            run = launching.resume(resume, work_dir, detach, shown.say)
         else:
             run = launching.start(launching.plan(launching.load(job), on, job.parent), detach, shown.say)
         if detach:
@@ -41,15 +44,16 @@ def command(job: Path, on: str | None, detach: bool, resume: str | None, work_di
 
 def follow(run: Run, shown: Screen) -> int:
     """Shows the run until it has ended. The first Ctrl-C stops it, the second ends it at once."""
+    from .following import watched
+
     shown.begin(run.id)
     try:
-        from .following import watched
-
         result = watched(run, shown)
     except KeyboardInterrupt:
         shown.say("stopping; once more to end it at once")
         try:
-            result = run.stop("stopped from its terminal")
+            run.stop("stopped from its terminal", wait=False)
+            result = watched(run, shown)  # a script's last words are often where it saved
         except KeyboardInterrupt:
             run.end()
             result = run.poll()

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from ..workdir.loglines import LogLine
 from ..workdir.records import Result
 
+_NAMED = 6
 _PATIENCE = 1.0
 """Seconds of waiting after which the missing nodes are named."""
 
@@ -54,7 +56,7 @@ class Screen:
         """Names the nodes that are awaited, each time they have become fewer. Called now and then."""
         if self._missing and self._missing != self._waiting and time.monotonic() - self._began > _PATIENCE:
             self._waiting = self._missing
-            self.say(f"waiting for {', '.join(self._missing)}")
+            self.say(f"waiting for {some(self._missing)}")
 
     def end(self, result: Result) -> None:
         for line in summary(result, time.monotonic() - self._began):
@@ -89,6 +91,10 @@ def screen(quiet: bool) -> Iterator[Screen]:
 
 
 def _screen(quiet: bool) -> Screen:
+    # A script may print what the terminal has no letters for; that must not end the run.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     if quiet:
         return Quiet()
     if sys.stdout.isatty() and sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb":
@@ -96,6 +102,12 @@ def _screen(quiet: bool) -> Screen:
 
         return Live()
     return Screen()
+
+
+def some(names: Sequence[str]) -> str:
+    """The first few names, and how many more there are."""
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def prefix(line: LogLine) -> str:

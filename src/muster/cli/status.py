@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Mapping
+from typing import Any
 
 import click
 
@@ -24,9 +26,18 @@ def command(run: str, work_dir: str | None, as_json: bool) -> None:
 
     seen = view(Run.find(run, work_dir).folder)
     if as_json:
-        click.echo(json.dumps(seen.to_json(), indent=2, ensure_ascii=False))
+        click.echo(json.dumps(strict(seen.to_json()), indent=2, ensure_ascii=False))
         return
     click.echo("\n".join(_lines(seen)))
+
+
+def strict(value: Any) -> Any:
+    """Without what JSON cannot write: a loss that is no number any more is null."""
+    if isinstance(value, dict):
+        return {name: strict(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [strict(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _lines(seen: RunView) -> list[str]:

@@ -30,7 +30,10 @@ def claim(run: RunFolder, record: NodeRecord) -> NodeRecord:
             "Give each node a name of its own (MUSTER_NODE), or another RANK.",
         )
     again = replace(record, incarnation=former.incarnation + 1)
-    run.write_node(again)
+    try:
+        run.claim_again(again)
+    except AlreadyExists:
+        raise NodeError(f"the name {record.node} of run {run.run} was taken by another node just now") from None
     return again
 
 

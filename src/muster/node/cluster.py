@@ -23,7 +23,6 @@ PATIENCE = 5.0
 class Terms:
     """What the job and its framework say about the cluster; never changes."""
 
-    run: str
     expected: tuple[str, ...]
     """The nodes beside main, by the names they have if the target names them."""
     least: int
@@ -34,7 +33,6 @@ class Terms:
     gathers: bool
     survives_loss: bool
     script_everywhere: bool
-    has_script: bool
     ephemeral: bool
     probed: bool
     """Ready takes an answer of the framework's own too."""
@@ -150,7 +148,7 @@ def missing(cluster: Cluster) -> tuple[str, ...]:
     """The nodes that are awaited and have not started, by name."""
     wanted = ("main", *cluster.terms.expected) if cluster.terms.main_starts else cluster.terms.expected
     here = {name for name, peer in cluster.peers.items() if peer.state in ("started", "done")}
-    strangers = len([name for name in here if name not in wanted])
+    strangers = len(here.difference(wanted))
     absent = [name for name in wanted if name not in here]
     return tuple(absent[: max(0, len(absent) - strangers)])
 
@@ -175,10 +173,18 @@ def _hello(cluster: Cluster, hello: Hello, now: float) -> Next:
     known = replace(cluster, peers={**cluster.peers, hello.node: Peer(hello, retries=peer.retries if peer else 0)})
     if not cluster.terms.gathers:
         return known, []
+    if cluster.gathered and peer is None:
+        return cluster, _one_too_many(cluster, hello.node)
     if cluster.gathered:
         # It came back as another machine after the others were told of the old one: all must be told anew.
         return _retry(known, f"{hello.node} came back", now)
     return _maybe_gathered(known)
+
+
+def _one_too_many(cluster: Cluster, node: str) -> list[Order]:
+    detail = f"{node} is one too many: the cluster has all its {len(cluster.peers)} nodes"
+    verdict = Verdict(End.MEMBER_FAILED, EXIT_CODES[End.MEMBER_FAILED], detail)
+    return [Say(detail), Send(Conclude(verdict), node)]
 
 
 def _maybe_gathered(cluster: Cluster) -> Next:
@@ -223,7 +229,8 @@ def _maybe_done(cluster: Cluster) -> Next:
     scripts = [
         peer for name, peer in cluster.peers.items() if (main_runs_it if name == "main" else terms.script_everywhere)
     ]
-    if not terms.ephemeral or not all(peer.state in ("done", "lost", "left") for peer in scripts):
+    states = {peer.state for peer in scripts}
+    if not terms.ephemeral or "done" not in states or not states <= {"done", "lost", "left"}:
         return cluster, []
     return _conclude(cluster, Verdict(End.SCRIPT_ENDED, 0))
 
@@ -255,7 +262,9 @@ def _gone(cluster: Cluster, event: Left | Lost, now: float) -> Next:
     gone = _mark(cluster, event.node, "lost")
     if cluster.terms.survives_loss:
         return _one_failed(gone, event.node, failure, now, come_back=False)
-    return _decide(replace(gone, failures=(*gone.failures, failure)), now)
+    failed = replace(gone, failures=(*gone.failures, failure))
+    # One that was killed may be started again; one that said why it left does not come back.
+    return _give_up(failed) if isinstance(event, Left) else _decide(failed, now)
 
 
 def _never_came(cluster: Cluster, event: Left | Lost, now: float) -> Next:
@@ -280,7 +289,8 @@ def _one_failed(cluster: Cluster, node: str, failure: Failure, now: float, come_
     peer = cluster.peers[node]
     if come_back and peer.retries < cluster.terms.retries:
         again = replace(peer, state="present", retries=peer.retries + 1)
-        known = replace(cluster, peers={**cluster.peers, node: again})
+        # Remembered, so that the same failure, heard once more through the work dir, is not taken for another.
+        known = replace(cluster, peers={**cluster.peers, node: again}, failures=(*cluster.failures, failure))
         say = Say(f"{_failure_text(failure)}; starting it again")
         return known, [say, Send(Again(cluster.generation), node)]
     failed = replace(_mark(cluster, node, "lost"), failures=(*cluster.failures, failure))
@@ -289,6 +299,9 @@ def _one_failed(cluster: Cluster, node: str, failure: Failure, now: float, come_
         return _give_up(failed)  # a script that failed is more than a loss: the run has its exit code
     if not _enough_left(failed, left):
         return _decide(failed, now)
+    done, orders = _maybe_done(failed)
+    if done.verdict is not None:
+        return done, orders  # it was the last that the others had to wait for
     verdict = Verdict(End.MEMBER_FAILED, failure.exit_code, failure=failure)
     leave: list[Order] = [Send(Conclude(verdict), node)] if come_back else []
     return failed, [Say(f"{_failure_text(failure)}; going on with {left}"), *leave]
@@ -315,7 +328,7 @@ def _decide(cluster: Cluster, now: float) -> Next:
 
 def _retry(cluster: Cluster, reason: str, now: float) -> Next:
     if cluster.generation > cluster.terms.retries:
-        return _give_up(cluster)
+        return _give_up(cluster, reason)
     fresh = replace(
         cluster,
         generation=cluster.generation + 1,
@@ -330,10 +343,10 @@ def _retry(cluster: Cluster, reason: str, now: float) -> Next:
     return fresh, [NewGeneration(fresh.generation, reason)]
 
 
-def _give_up(cluster: Cluster) -> Next:
+def _give_up(cluster: Cluster, reason: str = "a node failed") -> Next:
     cause = first_cause(cluster.failures)
     code = cause.exit_code if cause else EXIT_CODES[End.MEMBER_FAILED]
-    detail = _failure_text(cause) if cause else "a node failed"
+    detail = _failure_text(cause) if cause else reason
     return _conclude(cluster, Verdict(End.MEMBER_FAILED, code, detail, cause))
 
 

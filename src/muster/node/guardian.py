@@ -15,8 +15,14 @@ from collections.abc import Callable
 
 from . import tree
 
-_HEARD = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
-"""What asks a node to end, and what tells that a child has."""
+ENDING_SIGNALS = tuple(
+    number
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    if number is not signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN
+)
+"""What asks a node to end. A closed terminal does not where nohup says so."""
+_HEARD = (*ENDING_SIGNALS, signal.SIGCHLD)
+"""The same, and what tells that a child has ended."""
 
 
 def guarded(mark: str, program: Callable[[int], int]) -> int:

@@ -23,6 +23,9 @@ _LOOK = 2.0
 _SHIP = 5.0
 """Seconds between two looks at outputs and checkpoints."""
 
+_TOLD = 10
+"""How many paths are named that could not be brought home."""
+
 
 class Homebound:
     """Looks at what the node's processes make, and ships what is new."""
@@ -45,6 +48,7 @@ class Homebound:
             self._shippers.append(self._checkpoints)
         # The last look must not begin while one in another thread is under way.
         self._shipping = asyncio.Lock()
+        self._over = False
 
     async def ship(self) -> None:
         """Looks and ships until cancelled. Nothing that goes wrong here may end the training."""
@@ -56,6 +60,8 @@ class Homebound:
                 if time.monotonic() - shipped_at >= _SHIP:
                     shipped_at = time.monotonic()
                     async with self._shipping:
+                        if self._over:
+                            return  # the folder may be gone by now, and what is gone would be taken away at home too
                         await asyncio.to_thread(self._ship)
             except (StoreError, OSError) as error:
                 self._node.say(f"outputs and metrics are late: {error}")
@@ -64,7 +70,9 @@ class Homebound:
         """The last look; afterwards all that the script left is home."""
         self._read_reports()
         async with self._shipping:
-            await asyncio.to_thread(self._finish)
+            self._over = True
+            for path in await asyncio.to_thread(self._finish):
+                self._node.say(f"not brought home: {path}")
 
     async def _look(self) -> None:
         self._usage = self._usage or Usage(self._began)
@@ -91,7 +99,9 @@ class Homebound:
         for shipper in self._shippers:
             shipper.ship()
 
-    def _finish(self) -> None:
+    def _finish(self) -> list[str]:
+        """Ships what is left; says what cannot be."""
         self._metrics.flush()
-        for shipper in self._shippers:
-            shipper.finish()
+        left_out = [str(path) for shipper in self._shippers for path in shipper.finish().left_out]
+        more = len(left_out) - _TOLD
+        return [*left_out[:_TOLD], f"and {more} more"] if more > 0 else left_out

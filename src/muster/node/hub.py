@@ -89,13 +89,17 @@ class Hub:
             channel.send({"kind": "watch", "on": True})
         for greeting in self._greeting():
             channel.send(to_wire(greeting))
-        left = await self._hear_out(channel)
-        if self.nodes.get(name) is channel:
-            del self.nodes[name]
-            if not left:
-                await asyncio.sleep(_RETURN)
-                if name not in self.nodes:
-                    self._lost(name)
+        left = False
+        try:
+            left = await self._hear_out(channel)
+        finally:
+            newest = self.nodes.get(name) is channel
+            if newest:
+                del self.nodes[name]
+        if newest and not left:
+            await asyncio.sleep(_RETURN)
+            if name not in self.nodes:
+                self._lost(name)
 
     async def _hear_out(self, channel: Channel) -> bool:
         """Passes on what a node says until its connection ends; true if its last word was that it leaves."""

@@ -47,6 +47,10 @@ STEPS: Mapping[tuple[Phase, Phase], str] = {
 """Every allowed step, and the reason that is recorded with it."""
 
 
+ENDING_BOUND = 900.0
+"""Seconds to end its processes and bring its things home. Then a node leaves without, for it costs money."""
+
+
 @dataclass(frozen=True)
 class Life:
     node: str
@@ -72,6 +76,8 @@ class Life:
     scripts: frozenset[str] = frozenset()
     """Scripts of this generation that still run."""
     main_gone_at: float | None = None
+    ending_at: float | None = None
+    shipping: bool = False
     verdict: Verdict | None = None
 
 
@@ -236,13 +242,13 @@ def step(life: Life, event: Event, now: float) -> Next:
     if life.phase is Phase.ENDED:
         return life, []
     if life.phase is Phase.ENDING:
-        return _ending(life, event)
+        return _ending(life, event, now)
     if isinstance(event, Conclude):
         return _end(life, event.verdict)
     if isinstance(event, StopSeen):
         return _end(life, _verdict(End.STOP_REQUESTED, event.detail))
     if isinstance(event, Broken):
-        tail = tuple(event.detail.splitlines())
+        tail = tuple(event.detail.splitlines()) or ("it broke",)
         failure = Failure(life.node, "node", EXIT_CODES[End.MEMBER_FAILED], at=event.at, tail=tail)
         return _end(life, _verdict(End.MEMBER_FAILED, tail[0], failure))
     if isinstance(event, Tick):
@@ -321,7 +327,8 @@ def _exited(life: Life, event: Exited) -> Next:
 def _tick(life: Life, now: float) -> Next:
     if life.ttl is not None and now - life.born >= life.ttl:
         return _end(life, _verdict(End.TTL_REACHED, f"the run reached its ttl of {life.ttl:g} s"))
-    if life.phase is Phase.MEETING and life.role != "main" and now - life.born >= life.timeout:
+    waits = life.phase in (Phase.CLAIMING, Phase.PREPARING, Phase.MEETING)
+    if waits and life.role != "main" and now - life.born >= life.timeout:
         return _end(life, _verdict(End.MAIN_NOT_FOUND, f"{life.node} waited {life.timeout:g} s and saw no main"))
     if life.main_gone_at is not None and now - life.main_gone_at >= life.main_grace:
         detail = f"main went away, and no new main came within {life.main_grace:g} s"
@@ -334,10 +341,13 @@ def _end(life: Life, verdict: Verdict) -> Next:
     return _to(replace(life, verdict=verdict), Phase.ENDING), [EndProcesses(patient)]
 
 
-def _ending(life: Life, event: Event) -> Next:
-    if isinstance(event, Quiet):
-        return life, [Ship()]
-    if isinstance(event, Shipped) and life.verdict is not None:
+def _ending(life: Life, event: Event, now: float) -> Next:
+    if isinstance(event, Quiet) and not life.shipping:
+        return replace(life, shipping=True), [Ship()]
+    if isinstance(event, Tick) and life.ending_at is None:
+        return replace(life, ending_at=now), []
+    late = isinstance(event, Tick) and life.ending_at is not None and now - life.ending_at >= ENDING_BOUND
+    if (isinstance(event, Shipped) or late) and life.verdict is not None:
         gone = _to(life, Phase.ENDED)
         return gone, [Tell(Left(life.node, life.verdict)), Leave(life.verdict.exit_code)]
     return life, []

@@ -9,6 +9,11 @@ from typing import Any
 from ..errors import StoreError
 from ..workdir.loglines import LogLine
 from ..workdir.segments import SegmentWriter
+from .waiting import delays
+
+_FRAME_LINES = 1000
+_SLOWEST = 10.0
+"""Seconds between two attempts while the work dir cannot be written."""
 
 
 class LogOut:
@@ -33,7 +38,10 @@ class LogOut:
         """A new watcher reads the store for what is there; what is not there yet is sent to it first."""
         if on:
             self._send()
-            self._batch = [line.decode("utf-8", "surrogateescape") for line in self._writer.pending()]
+            for line in self._writer.pending():
+                self._batch.append(line.decode("utf-8", "surrogateescape"))
+                if len(self._batch) >= _FRAME_LINES:
+                    self._send()
             self._send()
         self._watched = on
 
@@ -44,15 +52,18 @@ class LogOut:
 
     async def ship(self) -> None:
         """Writes segments as they fall due, until cancelled."""
+        pauses = delays(slowest=_SLOWEST, first=0.5)
         while True:
             await self._wake.wait()
             self._wake.clear()
             await asyncio.sleep(self._writer.wait())
             try:
                 await asyncio.to_thread(self._writer.flush)
+                pauses = delays(slowest=_SLOWEST, first=0.5)
             except StoreError:
                 # The lines are kept; the next attempt takes them along.
                 self._wake.set()
+                await asyncio.sleep(next(pauses))
 
     async def finish(self) -> None:
         self._send()

@@ -92,8 +92,10 @@ class Link:
             self._back()
             for message in self._standing:
                 self._channel.send(to_wire(message))
-            await self._listen(self._channel)
-            self._channel = None
+            try:
+                await self._listen(self._channel)
+            finally:
+                self._channel = None
             self._gone()
 
     async def _listen(self, channel: Channel) -> None:

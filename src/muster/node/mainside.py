@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 from dataclasses import asdict, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..errors import AlreadyExists, NodeError, StoreError
-from ..workdir.records import End, MainConfig, NodeRecord, Verdict, fold
+from ..workdir.records import End, MainConfig, NodeRecord, Result, Verdict, fold
 from . import cluster as clusters
 from .cluster import Cluster, NewGeneration, Say, Send, Terms
 from .hub import Hub
 from .life import StopSeen, Tick
 from .messages import Conclude, Done, Failed, Go, Hello, Left, MainSeen, Members, Started, ToMain, ToNode
 from .probe import passes
-from .waiting import delays
+from .waiting import delays, insist
 
 if TYPE_CHECKING:
     from .program import Node
 
 _FAREWELL = 15.0
 """Seconds for the others to end their processes and bring their things home."""
+_SOON = 0.05
 _STALE = 25.0
 """Seconds without a new beat in the work dir after which a node that has no channel counts as lost."""
 
@@ -34,11 +37,13 @@ class MainSide:
         self._beats: dict[str, tuple[int, float]] = {}
         self._done = False
         self._started_at = time.time()
+        self._ever_ready = False
+        self._shown = True
         self.links: dict[str, str] = {}
 
     @property
     def ready(self) -> bool:
-        return self.cluster.ready
+        return self._ever_ready
 
     @property
     def done(self) -> bool:
@@ -50,10 +55,20 @@ class MainSide:
         self._hub = Hub(key, self._feed, self._lost, self._greeting, self.snapshot, self.stop)
         self._hub.on_watched = node.logs.watch  # type: ignore[method-assign]
         address = node.find_address(None)
-        self._control_port = await self._hub.open(address, node.settings.control_port)
+        try:
+            self._control_port = await self._hub.open(address, node.settings.control_port)
+        except OSError as error:
+            raise NodeError(f"the control channel cannot listen on {address}: {error}", "Free the port.") from error
         now = time.monotonic()
-        self.cluster = Cluster(_terms(node), born=now, since=now)
+        self.cluster = Cluster(_terms(node), born=now - await self._age(), since=now)
         node.task(self._watch_store())
+
+    async def _age(self) -> float:
+        """Seconds that the run has had before us: a main that takes over must not grant it a new ttl."""
+        if self._node.record.incarnation == 1:
+            return 0.0
+        document = await asyncio.to_thread(self._node.run.read_job)
+        return max(0.0, time.time() - document.created_at)
 
     async def meet(self) -> None:
         run = self._node.run
@@ -104,6 +119,7 @@ class MainSide:
             return
         before = self.cluster
         self.cluster, orders = clusters.step(before, event, time.monotonic())
+        self._ever_ready = self._ever_ready or self.cluster.ready
         for order in orders:
             self._obey(order)
         if self.cluster is not before:
@@ -164,8 +180,14 @@ class MainSide:
         }
 
     def _show_state(self) -> None:
-        if self._hub.watched():
-            self._hub.show(self.snapshot())
+        """Soon, and once for all that happens until then: a thousand nodes come with thousands of changes."""
+        if self._shown and self._hub.watched():
+            self._shown = False
+            asyncio.get_running_loop().call_later(_SOON, self._show_now)
+
+    def _show_now(self) -> None:
+        self._shown = True
+        self._hub.show(self.snapshot())
 
     # --- readiness, the work dir -------------------------------------------------------------------------
 
@@ -174,7 +196,7 @@ class MainSide:
         probe = node.framework.ready(node.scene(), self.cluster.terms.least)
         if probe is None:
             return
-        for delay in delays(slowest=0.25, first=0.03, growth=1.2):
+        for delay in delays(slowest=0.1, first=0.03, growth=1.2):
             if generation != self.cluster.generation or self._verdict:
                 return
             if await passes(probe):
@@ -244,14 +266,22 @@ class MainSide:
             started_at=self._started_at,
             ended_at=time.time(),
         )
-        await node.write_record()
-        if result and not node.quit_quietly:
-            if result.end is End.STOP_REQUESTED:
-                await asyncio.to_thread(node.run.request_stop, result.detail, "main")
-            await asyncio.to_thread(node.run.write_result, result)
-            self._hub.show({"kind": "end", "result": asdict(result)})
-        await self._hub.close()
+        try:
+            # The result first: whoever sees that we have ended looks for it.
+            if result and not node.quit_quietly:
+                await self._write_down(result)
+            await insist(partial(node.run.write_node, node.next_record()))
+        finally:
+            if result:
+                self._hub.show({"kind": "end", "result": asdict(result)})
+            await self._hub.close()
         return result.exit_code if result else 125
+
+    async def _write_down(self, result: Result) -> None:
+        run = self._node.run
+        if result.end is End.STOP_REQUESTED:
+            await insist(lambda: run.request_stop(result.detail, "main"))
+        await insist(lambda: run.write_result(result))
 
     async def _break_off(self, verdict: Verdict) -> None:
         """Main broke by itself. Even if it never got as far as to be seen, the others must not wait for it."""
@@ -271,7 +301,8 @@ class MainSide:
         ):
             self._left.clear()
             if apart := self._apart():
-                await self._hear_through_store()
+                with suppress(StoreError):  # it may answer the next time; the farewell has its bound
+                    await self._hear_through_store()
             try:
                 await asyncio.wait_for(self._left.wait(), 0.5 if apart else until - time.monotonic())
             except asyncio.TimeoutError:
@@ -284,7 +315,6 @@ def _terms(node: Node) -> Terms:
     servers = [f"ps-{number}" for number in range(1, job.ps + 1)]
     computes = framework.script_everywhere(job) and job.role("main").computes
     return Terms(
-        run=node.run.run,
         expected=(*workers, *servers),
         least=job.workers.min + job.ps,
         main_starts=computes or not framework.gathers(job),
@@ -292,7 +322,6 @@ def _terms(node: Node) -> Terms:
         gathers=framework.gathers(job),
         survives_loss=framework.survives_loss(job),
         script_everywhere=framework.script_everywhere(job),
-        has_script=job.entry is not None,
         ephemeral=job.ephemeral,
         probed=framework.probed,
         retries=0 if framework.restarts_itself(job) else job.retries,

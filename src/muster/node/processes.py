@@ -91,12 +91,13 @@ class Processes:
         mark: str,
         capture: Capture,
         on_exit: Callable[[Exit], None],
+        task: Callable[[Coroutine[Any, Any, None]], None],
         complaint: Callable[[Sequence[str]], bool] = lambda _tail: False,
     ) -> None:
-        self._mark, self._capture, self._on_exit = mark, capture, on_exit
+        """`task` runs what waits for a process; it must not let an error pass unheard."""
+        self._mark, self._capture, self._on_exit, self._task = mark, capture, on_exit, task
         self._complaint = complaint
         self._running: list[Running] = []
-        self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, command: Command, generation: int, env: Mapping[str, str], cwd: Path, folder: Path) -> None:
         """Starts one process; its output is read from now on. `folder` holds the pipes of its ranks, if it has any."""
@@ -176,11 +177,6 @@ class Processes:
     def pids(self) -> list[int]:
         return [running.popen.pid for running in self._running]
 
-    def _task(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
 
 def _exit(running: Running, code: int, complaint: Callable[[Sequence[str]], bool]) -> Exit:
     """An agent ends when some of its ranks have failed: then one of them that does not just complain tells why."""
@@ -206,7 +202,10 @@ async def _exit_code(popen: subprocess.Popen[bytes]) -> int:
     if not sys.platform.startswith("linux"):
         return await asyncio.to_thread(popen.wait)
     loop, ended = asyncio.get_running_loop(), asyncio.Event()
-    number = os.pidfd_open(popen.pid)
+    try:
+        number = os.pidfd_open(popen.pid)
+    except OSError:  # an old kernel, or a container that forbids it
+        return await asyncio.to_thread(popen.wait)
     loop.add_reader(number, ended.set)
     try:
         await ended.wait()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import secrets
 import signal
 import socket
@@ -17,11 +16,14 @@ from ..frameworks.base import Command, Framework, Scene
 from ..frameworks.registry import framework
 from ..spec.job import Job
 from ..workdir.home import remove_node_folder
+from ..workdir.machine import Process
 from ..workdir.records import Failure, NodeRecord, first_cause
 from ..workdir.run import RunFolder
 from ..workdir.segments import SegmentWriter
 from . import life as lives
+from . import tree
 from .capture import Capture
+from .guardian import ENDING_SIGNALS
 from .homebound import Homebound
 from .life import Life, Phase
 from .lines import LogOut
@@ -34,6 +36,8 @@ from .surroundings import process_environment
 
 _TICK = 0.25
 """How exactly deadlines are kept."""
+_LAST_WORDS = 120.0
+"""Seconds to hear the others out and to write the end down."""
 _BEAT = 5.0
 """Seconds between two writings of the node's record while nothing changes."""
 
@@ -82,7 +86,8 @@ class Node:
         self.logs = LogOut(log_store, self.side.show)
         secret_values = tuple(self.settings.secrets.values())
         self.capture = Capture(self.record.node, self.logs.add, secret_values, self.record.incarnation)
-        self.processes = Processes(self.settings.mark, self.capture, self._exited, self.framework.complaint)
+        complaint = self.framework.complaint
+        self.processes = Processes(self.settings.mark, self.capture, self._exited, self.task, complaint)
         await self.side.open(self)
         # Not before: a launcher that is gone already would be heard of by a side that cannot stop anything yet.
         self._listen(watch)
@@ -91,7 +96,7 @@ class Node:
         self.task(self._keep_record())
         self.feed(lives.Claimed())
         await self._over.wait()
-        code = await self.side.close(self.life.verdict)
+        code = await asyncio.wait_for(self.side.close(self.life.verdict), _LAST_WORDS)
         for task in self._tasks:
             task.cancel()
         return code
@@ -162,23 +167,27 @@ class Node:
         return self.ports.take(wishes, fixed=not self.settings.free_ports)
 
     def _start(self, action: lives.Start) -> None:
-        scene = self.scene()
-        commands: list[Command] = []
-        if action.services:
-            commands += self.framework.services(scene)
-        if action.scripts:
-            commands += self.framework.scripts(scene)
-        assert self.ground is not None  # noqa: S101 - a node that starts processes has been prepared
-        env = process_environment(self.settings, self.job, self.ground.code)
         try:
+            commands = self._commands(action)
             for command in commands:
-                streams = self.settings.folder / "streams"
-                self.processes.start(command, action.generation, env, self.ground.code, streams)
-        except MusterError as error:
-            self.feed(lives.Broken(str(error), time.time()))
+                self._start_one(command, action.generation)
+        except Exception as error:  # noqa: BLE001 - a plugin's mistake is a failed node, not a dead connection
+            detail = str(error) if isinstance(error, MusterError) else f"{type(error).__name__}: {error}"
+            self.feed(lives.Broken(detail, time.time()))
             return
         scripts = frozenset(command.process for command in commands if command.script)
         self.feed(lives.Launched(action.generation, scripts))
+
+    def _commands(self, action: lives.Start) -> list[Command]:
+        scene = self.scene()
+        services = self.framework.services(scene) if action.services else ()
+        scripts = self.framework.scripts(scene) if action.scripts else ()
+        return [*services, *scripts]
+
+    def _start_one(self, command: Command, generation: int) -> None:
+        assert self.ground is not None  # noqa: S101 - a node that starts processes has been prepared
+        env = process_environment(self.settings, self.job, self.ground.code)
+        self.processes.start(command, generation, env, self.ground.code, self.settings.folder / "streams")
 
     def scene(self) -> Scene:
         assert self.ground is not None and self.life.main is not None  # noqa: S101, PT018 - both are there once main is seen
@@ -209,16 +218,16 @@ class Node:
         for finish in (self.homebound.finish, self.logs.finish) if self.ground is not None else (self.logs.finish,):
             try:
                 await finish()
-            except (MusterError, OSError) as error:
-                self.say(f"not all could be brought home: {error}")
-        remove_node_folder(self.settings.folder)
+            except Exception as error:  # noqa: BLE001 - any error here would leave the node waiting for ever
+                self.say(f"not all could be brought home: {type(error).__name__}: {error}")
+        await asyncio.to_thread(remove_node_folder, self.settings.folder)
         self.feed(lives.Shipped())
 
     # --- events ------------------------------------------------------------------------------------------
 
     def _listen(self, watch: int) -> None:
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        for number in ENDING_SIGNALS:
             loop.add_signal_handler(number, self._signalled, number)
         loop.add_reader(watch, self._hung_up, watch, "its guardian was killed")
         if self.settings.lifeline is not None:
@@ -255,6 +264,7 @@ class Node:
             await asyncio.sleep(_TICK)
             self.feed(lives.Tick())
             self.side.tick()
+            tree.reap(self.processes.pids())
 
     # --- the record --------------------------------------------------------------------------------------
 
@@ -272,6 +282,13 @@ class Node:
                 self.capture.step(f"the record could not be written: {error.message}")
 
     async def write_record(self) -> None:
+        await asyncio.to_thread(self.run.write_node, self.next_record())
+        if self.record.link == "store" and not self._apart:
+            await asyncio.to_thread(self.run.mark_apart, self.record.node)
+            self._apart = True
+
+    def next_record(self) -> NodeRecord:
+        """How the node stands now. Made in the loop, where all that it tells of changes."""
         life = self.life
         first = next((member.first_rank for member in life.members if member.node == life.node), None)
         fresh = life.generation != self.record.generation
@@ -290,20 +307,20 @@ class Node:
             verdict=life.verdict,
             ended_at=time.time() if life.phase is Phase.ENDED else None,
         )
-        await asyncio.to_thread(self.run.write_node, self.record)
-        if self.record.link == "store" and not self._apart:
-            await asyncio.to_thread(self.run.mark_apart, self.record.node)
-            self._apart = True
+        return self.record
 
 
 def first_record(settings: Settings) -> NodeRecord:
     """What a node says of itself when it claims its name."""
+    process = Process.here()
     return NodeRecord(
         node=settings.node or f"{settings.role}-{secrets.token_hex(4)}",
         role=settings.role,
         state=Phase.CLAIMING.value,
         host=socket.gethostname(),
-        pid=os.getpid(),
+        pid=process.pid,
+        machine=process.machine,
+        pid_started=process.started,
         boot=secrets.token_hex(8),
         started_at=time.time(),
     )

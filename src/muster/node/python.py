@@ -23,6 +23,10 @@ from ..workdir.home import environments_folder
 Say = Callable[[str], None]
 
 
+class _Ended(PythonError):
+    """An installer was ended before it was done."""
+
+
 def interpreter(wish: str | None) -> str:
     """The full path of the Python that `python:` names; without a name, the one that runs Muster."""
     if wish is None:
@@ -79,6 +83,8 @@ def _make_once(folder: Path, asked_at: float, make: Callable[[], None]) -> None:
         raise PythonError(failed.read_text(encoding="utf-8"))
     try:
         make()
+    except _Ended:
+        raise  # the run of whoever made it was stopped; that says nothing about the requirements
     except PythonError as error:
         failed.write_text(str(error), encoding="utf-8")
         raise
@@ -128,6 +134,8 @@ def _call(argv: list[str], say: Say) -> None:
         for line in tool.stdout or ():
             last = [*last[-19:], line.rstrip()]
             say(line.rstrip())
+    if tool.returncode < 0:
+        raise _Ended(f"{Path(argv[0]).name} {' '.join(argv[1:4])} … was ended by signal {-tool.returncode}")
     if tool.returncode:
         detail = "\n    ".join(last)
         raise PythonError(f"{Path(argv[0]).name} {' '.join(argv[1:4])} … failed with {tool.returncode}:\n    {detail}")

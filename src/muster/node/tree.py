@@ -73,9 +73,17 @@ def reap(known: Iterable[int] = ()) -> None:
             info = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
             return
-        if info is None or info.si_pid in own:
+        if info is None or info.si_pid in own or _of_our_session(info.si_pid):
             return
         os.waitpid(info.si_pid, os.WNOHANG)
+
+
+def _of_our_session(pid: int) -> bool:
+    """A helper such as an installer, which whoever started it waits for. Orphans come from sessions of their own."""
+    try:
+        return os.getsid(pid) == os.getsid(0)
+    except OSError:
+        return False
 
 
 def _linux(mark: str, root: int | None) -> set[int]:

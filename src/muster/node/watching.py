@@ -20,6 +20,9 @@ _CONNECT = 3.0
 _LOOK = 0.5
 """Seconds between two looks at the folder while main cannot be reached."""
 
+_ATTEMPT, _ATTEMPTS = 0.25, 9
+"""Seconds between, and number of, the looks for lines that are missing in between: twice a segment's longest wait."""
+
 OnLines = Callable[[list[LogLine]], None]
 OnState = Callable[[dict[str, Any]], None]
 
@@ -54,14 +57,31 @@ class Tail:
         return self._catch_up()
 
     async def _catch_up(self) -> None:
-        try:
-            found = await asyncio.to_thread(self._stored)
-        finally:
-            held, self._held = self._held or [], None
-        by_node: dict[str, list[LogLine]] = {}
-        for line in sorted([*found, *held], key=lambda line: line.n):
-            by_node.setdefault(line.node, []).append(line)
-        self._show(list(merge(by_node.values())))
+        for attempt in range(_ATTEMPTS):
+            try:
+                found = await asyncio.to_thread(self._stored)
+            finally:
+                held, self._held = self._held or [], None
+            by_node: dict[str, list[LogLine]] = {}
+            for line in sorted([*found, *held], key=lambda line: line.n):
+                by_node.setdefault(line.node, []).append(line)
+            wholes = {node: self._whole(lines) for node, lines in by_node.items()}
+            if attempt == _ATTEMPTS - 1 or wholes == by_node:
+                self._show(list(merge(by_node.values())))
+                return
+            # What is missing in between is with its node still; it will be in the folder when its segment is due.
+            self._show(list(merge(wholes.values())))
+            self._held = [line for node, lines in by_node.items() for line in lines[len(wholes[node]) :]]
+            await asyncio.sleep(_ATTEMPT)
+
+    def _whole(self, lines: list[LogLine]) -> list[LogLine]:
+        """The lines of a node up to the first gap."""
+        last = self._last.get(lines[0].node, 0)
+        for index, line in enumerate(lines):
+            if line.n > last + 1 and line.n % BLOCK != 1:
+                return lines[:index]
+            last = max(last, line.n)
+        return lines
 
     def _stored(self) -> list[LogLine]:
         found: list[LogLine] = []

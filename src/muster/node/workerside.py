@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..errors import StoreError
@@ -12,7 +13,7 @@ from ..workdir.records import End, MainConfig, Verdict, fold
 from . import life as lives
 from .link import Link
 from .messages import Conclude, Done, Go, Left, MainSeen, Members, ToMain, ToNode
-from .waiting import delays
+from .waiting import delays, insist
 
 if TYPE_CHECKING:
     from .program import Node
@@ -50,6 +51,7 @@ class WorkerSide:
             unreachable=self._unreachable,
             watched=node.logs.watch,
         )
+        node.task(self._watch_store())
 
     async def meet(self) -> None:
         node = self._node
@@ -57,7 +59,6 @@ class WorkerSide:
             config = await asyncio.to_thread(node.run.latest_main)
             if config:
                 self._found(config)
-                node.task(self._watch_store())
                 return
             await asyncio.sleep(delay)
 
@@ -126,6 +127,8 @@ class WorkerSide:
             else:
                 node.feed(lives.StopSeen(str(request.get("why") or "a stop file was found")))
             return
+        if node.life.main is None:
+            return  # to find main is what `meet` does
         config = await asyncio.to_thread(run.latest_main)
         if config and config.generation > node.life.generation:
             self._done = False
@@ -152,17 +155,19 @@ class WorkerSide:
 
     async def close(self, verdict: Verdict | None) -> int:
         node = self._node
-        await node.write_record()
+        await insist(partial(node.run.write_node, node.next_record()))
         if self._unheard:
-            await asyncio.to_thread(node.run.mark_apart, node.record.node)
+            await insist(lambda: node.run.mark_apart(node.record.node))
         await self._link.close()
         if verdict and verdict.end in (End.MAIN_LOST, End.MAIN_NOT_FOUND):
-            await asyncio.to_thread(self._write_result)
+            await insist(self._write_result)
         return verdict.exit_code if verdict else 125
 
     def _write_result(self) -> None:
         """Without a main, whoever is first folds what the nodes said."""
         run = self._node.run
+        if run.result():
+            return
         records = run.nodes()
         result = fold(
             run.run,

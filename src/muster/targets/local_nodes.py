@@ -13,10 +13,11 @@ from pathlib import Path
 
 from ..errors import LaunchError
 from ..node import tree
-from ..workdir.home import remove_node_folder
+from ..workdir.home import absolute_paths, remove_node_folder
 from ..workdir.opening import open_store
 from ..workdir.records import EXIT_CODES, End, Verdict, fold
 from ..workdir.run import RunFolder
+from ..workdir.view import gone
 from .base import RUN, NodePlan, Plan
 
 _ASKED = 20.0
@@ -35,6 +36,7 @@ class LocalNodes:
         self._lifeline, self._held = os.pipe()
         os.set_inheritable(self._lifeline, True)
         self._main_gone_at: float | None = None
+        self._ending = False
         self.said: list[str] = []
         """What nodes said that could not even begin."""
 
@@ -72,13 +74,10 @@ class LocalNodes:
             for name, value in os.environ.items()
             if name not in self._plan.job.secrets and (not name.startswith("MUSTER_") or name == "MUSTER_HOME")
         }
-        if path := inherited.get("PYTHONPATH"):
-            # A node has a folder of its own, where relative entries would mean something else.
-            inherited["PYTHONPATH"] = os.pathsep.join(str(Path(entry).absolute()) for entry in path.split(os.pathsep))
         pipes = {"MUSTER_LIFELINE": str(self._lifeline)}
         if secrets is not None:
             pipes["MUSTER_SECRETS"] = str(secrets)
-        return {**inherited, **mine, **pipes}
+        return {**absolute_paths(inherited), **mine, **pipes}
 
     def poll(self) -> bool:
         """Looks after the nodes: a lost one is started again while the job allows; true when none is left."""
@@ -107,12 +106,13 @@ class LocalNodes:
         node = next(node for node in self._plan.nodes if node.name == name)
         folder = Path(node.folder.replace(RUN, self.run))
         errors = _errors(folder)
-        if errors.exists():
+        with suppress(FileNotFoundError):
             self.said += [f"{name}: {line}" for line in errors.read_text(errors="replace").splitlines()]
             errors.unlink()
         record = self._folder.node(name)
         lost = record is None or record.state != "ended"
-        if lost and self._restarts.get(name, 0) < self._plan.job.retries and not self._folder.result():
+        may_restart = not self._ending and self._restarts.get(name, 0) < self._plan.job.retries
+        if lost and may_restart and not self._folder.result():
             self._restarts[name] = self._restarts.get(name, 0) + 1
             self.start(node)
             return
@@ -138,18 +138,25 @@ class LocalNodes:
         if not hasattr(os, "pidfd_open"):
             time.sleep(min(seconds, 0.05))
             return
-        pipes = []
+        pipes: list[int] = []
         try:
-            pipes = [os.pidfd_open(process.pid) for process in self._nodes.values() if process.returncode is None]
-            select.select(pipes, [], [], seconds)
+            pipes += [os.pidfd_open(process.pid) for process in self._nodes.values() if process.returncode is None]
+            # Not `select`, which fails on numbers above 1,023.
+            ends = select.poll()
+            for pipe in pipes:
+                ends.register(pipe, select.POLLIN)
+            ends.poll(seconds * 1000)
         except ProcessLookupError:
             pass  # it has ended and is waited for by the next look
+        except OSError:
+            time.sleep(min(seconds, 0.05))  # an old kernel, or a container that forbids it
         finally:
             for pipe in pipes:
                 os.close(pipe)
 
     def end(self) -> None:
         """Ends the processes of all nodes now, lets the nodes bring home what is there, and makes sure of their end."""
+        self._ending = True
         for name, process in self._nodes.items():
             tree.signal_all((process.pid,), signal.SIGTERM)
             tree.kill(f"{self.run}/{name}/", descent=False)
@@ -159,6 +166,10 @@ class LocalNodes:
             if self.poll():
                 return
         for name, process in list(self._nodes.items()):
+            record = self._folder.node(name)
+            if record and not gone(record):
+                tree.signal_all((record.pid,), signal.SIGKILL)  # the guardian then ends what the program left
+                self.wait(1.0)
             process.kill()
             process.wait()
             tree.kill(f"{self.run}/{name}/", descent=False)
@@ -170,10 +181,10 @@ def _secrets_pipe(names: tuple[str, ...]) -> int | None:
     if not names:
         return None
     content = json.dumps({name: os.environ[name] for name in names}).encode()
-    reading, writing = os.pipe()
     # A pipe holds 64 KiB without a reader; more secrets than that are no secrets.
     if len(content) > 60_000:
         raise LaunchError("secrets hold more than 60,000 bytes", "Put large files into `inputs`.")
+    reading, writing = os.pipe()
     os.write(writing, content)
     os.close(writing)
     os.set_inheritable(reading, True)

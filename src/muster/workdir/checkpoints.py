@@ -181,7 +181,7 @@ def lay_out(run: RunFolder, node: str, checkpoint: Checkpoint, into: Path) -> No
     """Brings one checkpoint into a folder."""
     import shutil
 
-    if (into / checkpoint.name).exists():
+    if _stands(checkpoint, into):
         return
     scratch = into / f".muster-{os.urandom(8).hex()}"
     prefix = run.at("checkpoints", node)
@@ -191,11 +191,28 @@ def lay_out(run: RunFolder, node: str, checkpoint: Checkpoint, into: Path) -> No
             run.store.get_file(key, scratch / entry.path)
             if sha256_of(scratch / entry.path) != entry.sha256:
                 raise StoreError(f"{key!r} in the work dir {run.store.url} is damaged", "Use an older checkpoint.")
+        _take_away(into / checkpoint.name)
         (scratch / checkpoint.name).rename(into / checkpoint.name)
     except OSError as error:
         raise StoreError(f"cannot lay out a checkpoint in {into}: {error.strerror}") from error
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _stands(checkpoint: Checkpoint, into: Path) -> bool:
+    """Whether the checkpoint is there already, in just this version."""
+    files = checkpoint.manifest.files
+    return all((into / entry.path).is_file() and sha256_of(into / entry.path) == entry.sha256 for entry in files)
+
+
+def _take_away(path: Path) -> None:
+    """An older version makes place for the newer one."""
+    import shutil
+
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _checkpoint(store: Store, prefix: str, number: int) -> Checkpoint | None:

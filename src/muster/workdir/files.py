@@ -65,7 +65,8 @@ def _make_folder(folder: Path, durable: bool) -> None:
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder)) from None
     except FileNotFoundError:
         _make_folder(folder.parent, durable)
-        folder.mkdir(0o700, exist_ok=True)
+        with suppress(FileExistsError):  # whoever made it may even have taken it away again
+            folder.mkdir(0o700)
     if durable:
         sync_folder(folder.parent)
 

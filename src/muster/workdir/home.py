@@ -17,6 +17,14 @@ def home() -> Path:
     return (Path(state) if state else Path.home() / ".local" / "state") / "muster"
 
 
+def absolute_paths(env: dict[str, str]) -> dict[str, str]:
+    """An environment for a process that starts in another folder, where relative paths would mean something else."""
+    paths = {"MUSTER_HOME": str(home())} if env.get("MUSTER_HOME") else {}
+    if path := env.get("PYTHONPATH"):
+        paths["PYTHONPATH"] = os.pathsep.join(str(Path(entry).absolute()) for entry in path.split(os.pathsep))
+    return {**env, **paths}
+
+
 def default_work_dir() -> Path:
     return home() / "runs"
 

@@ -130,6 +130,9 @@ class NodeRecord:
     state: str
     host: str = ""
     pid: int = 0
+    machine: str = ""
+    """With `pid` and `pid_started`: which process it is, as `machine.py` tells them apart."""
+    pid_started: str = ""
     address: str = ""
     incarnation: int = 1
     """Counts how often a machine took this name."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import AlreadyExists, NotFound, StoreError
 from .document import CodeRef, JobDocument, check_protocol
+from .machine import Process
 from .names import JOB, check_name, has_run, list_runs, new_run_id, node_order
 from .records import MainConfig, Member, NodeRecord, Result, Verdict, dump
 from .store import Store
@@ -77,6 +78,23 @@ class RunFolder:
         for name in self.store.list_names(self.at("requirements/")):
             return name, self.store.get(self.at("requirements", name))
         raise NotFound(f"run {self.run} has no requirements in the work dir {self.store.url}")
+
+    def claim_launch(self, number: int, process: Process) -> None:
+        """Makes a process the launcher of this run, or raises `AlreadyExists`: a run has one at a time."""
+        self.store.create(self.at("launches", f"{number:06}.json"), dump(process))
+
+    def latest_launch(self) -> tuple[int, Process]:
+        """The number of the latest launch, 0 if there was none, and the process that launched. Two requests."""
+        keys = [entry.key for entry in self.store.list(self.at("launches/"))]
+        if not keys:
+            return 0, Process()
+        found = self._parsed(keys[-1], lambda value: Process(value["machine"], value["pid"], value["started"]))
+        return int(keys[-1].rpartition("/")[2].removesuffix(".json")), found
+
+    def claim_again(self, record: NodeRecord) -> None:
+        """Takes a name over from a node that is gone, or raises `AlreadyExists` if another was quicker."""
+        self.store.create(self.at("claims", f"{check_name('node', record.node)}.{record.incarnation}"), b"")
+        self.write_node(record)
 
     def make_key(self) -> bytes:
         """Makes the run's key, or returns the one that another made first. One request, or two."""

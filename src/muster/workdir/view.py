@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..errors import MusterError
 from .document import JobDocument
+from .machine import Process
 from .records import NodeRecord, Result
 from .run import RunFolder
 
@@ -71,14 +71,4 @@ def gone(node: NodeRecord) -> bool:
 
 def dead(node: NodeRecord) -> bool:
     """Known to be no longer there, because it ran on this machine and its process is gone."""
-    import socket
-
-    if node.host != socket.gethostname() or not node.pid:
-        return False
-    try:
-        os.kill(node.pid, 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        return False
-    return False
+    return Process(node.machine, node.pid, node.pid_started).dead
