@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from muster.workdir.home import remove_node_folder
 from tests.harness import Muster, eventually
 from tests.node.hands import FOREVER, alive, by_hand, heard, parent_of, record_of, result_of, script_of
 from tests.node.terminal import Terminal
@@ -82,7 +82,7 @@ def test_killing_either_of_a_nodes_pair_ends_its_whole_tree(muster: Muster, pids
     gone(pids, members=5)
     eventually(lambda: not alive(program) and not alive(guardian), within=60)
     # Nobody is left who could take the folder away; the next node of this name would.
-    shutil.rmtree(muster.home / "nodes", ignore_errors=True)
+    remove_node_folder(muster.home / "nodes" / "pair" / "main")
 
 
 def test_killing_the_launcher_ends_every_tree_and_the_run_says_why(muster: Muster, pids: Path) -> None:

@@ -241,6 +241,16 @@ def test_what_the_node_has_itself_is_not_overwritten(folder: Path, run: RunFolde
     assert (folder / "last.pt").read_text() == "newer than what was sent"
 
 
+def test_a_user_who_fetches_again_gets_the_newer_version(
+    folder: Path, run: RunFolder, shipper: CheckpointShipper, tmp_path: Path
+) -> None:
+    for text in ("epoch 1", "epoch 2"):
+        write(folder, "last.pt", text)
+        shipper.finish()
+        fetch_checkpoint(run, "main", tmp_path / "into", over=True)
+        assert (tmp_path / "into" / "last.pt").read_text() == text
+
+
 def test_a_place_that_is_no_folder_is_told(
     folder: Path, run: RunFolder, shipper: CheckpointShipper, tmp_path: Path
 ) -> None:

@@ -18,7 +18,7 @@ def list_checkpoints_of(folder: RunFolder) -> dict[str, int]:
 
 def fetch_checkpoints_of(folder: RunFolder, to: Path) -> dict[str, int]:
     """The newest complete checkpoint of each node, in a folder of the node's name."""
-    fetched = {node: fetch_checkpoint(folder, node, to / node) for node in _nodes(folder)}
+    fetched = {node: fetch_checkpoint(folder, node, to / node, over=True) for node in _nodes(folder)}
     return {f"{node}/{found.name}": found.manifest.bytes for node, found in fetched.items() if found}
 
 

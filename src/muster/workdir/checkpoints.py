@@ -158,16 +158,16 @@ def newest_checkpoint(run: RunFolder, node: str) -> Checkpoint | None:
     return next(checkpoints(run, node), None)
 
 
-def fetch_checkpoint(run: RunFolder, node: str, into: Path) -> Checkpoint | None:
+def fetch_checkpoint(run: RunFolder, node: str, into: Path, *, over: bool = False) -> Checkpoint | None:
     """Lays out a node's newest checkpoint in a folder, all of it or nothing; None if there is none.
 
     One that turns out damaged is passed over for the one before. What already stands there under its name is
-    left as it is.
+    left as it is: a node's own may be newer. With `over` another version makes place.
     """
     problem: StoreError | None = None
     for checkpoint in checkpoints(run, node):
         try:
-            lay_out(run, node, checkpoint, into)
+            lay_out(run, node, checkpoint, into, over)
         except StoreError as error:
             problem = problem or error
         else:
@@ -177,11 +177,11 @@ def fetch_checkpoint(run: RunFolder, node: str, into: Path) -> Checkpoint | None
     return None
 
 
-def lay_out(run: RunFolder, node: str, checkpoint: Checkpoint, into: Path) -> None:
+def lay_out(run: RunFolder, node: str, checkpoint: Checkpoint, into: Path, over: bool = False) -> None:
     """Brings one checkpoint into a folder."""
     import shutil
 
-    if _stands(checkpoint, into):
+    if (into / checkpoint.name).exists() and (not over or _stands(checkpoint, into)):
         return
     scratch = into / f".muster-{os.urandom(8).hex()}"
     prefix = run.at("checkpoints", node)
