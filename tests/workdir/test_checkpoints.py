@@ -244,8 +244,8 @@ def test_what_the_node_has_itself_is_not_overwritten(folder: Path, run: RunFolde
 def test_a_user_who_fetches_again_gets_the_newer_version(
     folder: Path, run: RunFolder, shipper: CheckpointShipper, tmp_path: Path
 ) -> None:
-    for text in ("epoch 1", "epoch 2"):
-        write(folder, "last.pt", text)
+    for at, text in ((1000.0, "epoch 1"), (2000.0, "epoch 2")):
+        write(folder, "last.pt", text, at)
         shipper.finish()
         fetch_checkpoint(run, "main", tmp_path / "into", over=True)
         assert (tmp_path / "into" / "last.pt").read_text() == text
