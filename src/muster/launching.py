@@ -83,6 +83,9 @@ class Run:
     def _lost(self) -> Result | None:
         """A run whose nodes were all killed has nobody left to write its end; whoever finds it so does."""
         folder = self.folder
+        number, launcher = folder.latest_launch()
+        if number and not launcher.dead and not self._launched:
+            return folder.result()  # it may be starting a lost node again at this moment
         nodes = folder.nodes()
         if not nodes or not all(dead(node) for node in nodes) or folder.result():
             return folder.result()

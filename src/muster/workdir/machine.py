@@ -50,9 +50,11 @@ def this_machine() -> str:
 
 
 def _started(pid: int) -> str | None:
-    """When a process began, in the kernel's own ticks; None where it does not say."""
+    """When a process began, in the kernel's own ticks; empty if it has ended; None where the kernel does not say."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
         return None
-    return stat[stat.rindex(b")") + 2 :].split()[19].decode()
+    fields = stat[stat.rindex(b")") + 2 :].split()
+    # An ended process keeps its number until its parent has asked for it.
+    return "" if fields[0] in (b"Z", b"X") else fields[19].decode()
