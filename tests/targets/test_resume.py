@@ -105,3 +105,34 @@ def test_a_run_that_never_began_can_be_stopped(muster: Muster) -> None:
     assert "stopped" in muster("stop", run).stdout
     assert result_of(muster, run)["end"] == "stop-requested"
     assert "has ended already" in muster("run", "--resume", run, check=120).stderr
+
+
+def test_of_two_who_resume_at_once_one_does_and_the_run_is_whole(muster: Muster) -> None:
+    run = killed_after(muster, muster.job("print('well')", workers=1), nodes=0)
+    both = [muster.start("run", "--resume", run) for _ in range(2)]
+    told = [process.communicate(timeout=90) for process in both]
+    assert sorted(process.returncode for process in both) == [0, 120]
+    assert any("being launched already" in stderr or "still has nodes" in stderr for _, stderr in told)
+    assert result_of(muster, run)["state"] == "succeeded"
+    assert texts_of(muster, run) == ["well", "well"]
+
+
+def test_a_run_is_resumed_without_a_terminal(muster: Muster) -> None:
+    run = killed_after(muster, muster.job("print('well')", workers=1), nodes=0)
+    assert muster("run", "--resume", run, "--detach").stdout == f"{run}\n"
+    assert result_of(muster, run)["state"] == "succeeded"
+
+
+def test_a_detached_launcher_takes_no_module_of_the_users_folder_for_pythons_own(muster: Muster) -> None:
+    job = muster.job("print('well')", workers=0)
+    (muster.folder / "queue.py").write_text("raise RuntimeError('taken for the standard library')")
+    done = subprocess.run(
+        [str(Path(sys.executable).with_name("muster")), "run", str(job), "--detach"],
+        env=muster.env,
+        cwd=muster.folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert result_of(muster, done.stdout.strip())["state"] == "succeeded"

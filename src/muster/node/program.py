@@ -51,7 +51,6 @@ class Node:
         self.record = record
         self.ports = Reserved()
         self.ground: Ground | None = None
-        self.exit_code: int | None = None
         self.quit_quietly = False
         """The launch was given up half way: no result is written, so that it can be resumed."""
         self._over = asyncio.Event()
