@@ -13,7 +13,7 @@ from muster.workdir.counting import CountingStore
 from muster.workdir.files import sha256_of
 from muster.workdir.memory import MemoryStore
 from muster.workdir.run import RunFolder
-from muster.workdir.sync import CheckpointShipper, Shipped, checkpoints, fetch_checkpoint, newest_checkpoint
+from muster.workdir.sync import Checkpoint, CheckpointShipper, Shipped, checkpoints, fetch_checkpoint
 
 pytestmark = pytest.mark.unit
 
@@ -53,6 +53,10 @@ def shipper(store: Interrupted, folder: Path) -> CheckpointShipper:
     return CheckpointShipper(store, PREFIX, folder)
 
 
+def newest(run: RunFolder) -> Checkpoint | None:
+    return next(checkpoints(run, "main"), None)
+
+
 def write(folder: Path, path: str, content: str, at: float = 1000.0) -> None:
     (folder / path).parent.mkdir(parents=True, exist_ok=True)
     (folder / path).write_text(content)
@@ -85,19 +89,19 @@ def test_a_folder_is_one_checkpoint_and_waits_for_all_its_files(
     write(folder, "step-5/deep/optimizer.bin", "3")
     assert shipper.ship() == Shipped()
     assert shipper.ship() == Shipped(2, 3)
-    newest = newest_checkpoint(run, "main")
-    assert newest is not None
-    assert (newest.number, newest.name, newest.manifest.bytes) == (1, "step-5", 3)
+    found = newest(run)
+    assert found is not None
+    assert (found.number, found.name, found.manifest.bytes) == (1, "step-5", 3)
 
 
 def test_the_list_comes_last(folder: Path, store: Interrupted, run: RunFolder, shipper: CheckpointShipper) -> None:
     write(folder, "a/1", "1")
     write(folder, "a/2", "2")
     seen = []
-    store.after = lambda: seen.append(newest_checkpoint(run, "main"))
+    store.after = lambda: seen.append(newest(run))
     shipper.finish()
     assert seen == [None, None]
-    assert newest_checkpoint(run, "main") is not None
+    assert newest(run) is not None
 
 
 def test_work_under_way_is_never_sent(folder: Path, store: Interrupted, shipper: CheckpointShipper) -> None:
@@ -160,10 +164,10 @@ def test_one_that_changes_while_it_is_sent_was_not_complete(
     shipper.ship()
     store.after = lambda: write(folder, "a.pt", "12", at=2000.0)
     assert shipper.ship() == Shipped()
-    assert newest_checkpoint(run, "main") is None
+    assert newest(run) is None
     store.after = (folder / "a.pt").unlink
     assert shipper.finish() == Shipped()
-    assert newest_checkpoint(run, "main") is None
+    assert newest(run) is None
 
 
 def test_one_that_cannot_be_read_is_named_and_the_others_are_sent(
@@ -210,7 +214,7 @@ def test_a_checkpoint_is_laid_out_as_it_was(
 
 
 def test_where_there_is_none_nothing_is_laid_out(run: RunFolder, tmp_path: Path) -> None:
-    assert newest_checkpoint(run, "main") is None
+    assert newest(run) is None
     assert fetch_checkpoint(run, "main", tmp_path / "into") is None
     assert not (tmp_path / "into").exists()
 

@@ -143,7 +143,7 @@ class MainSide:
             self._node.task(asyncio.to_thread(self._node.run.write_members, message.generation, message.members))
         if isinstance(message, Conclude) and order.node is None:
             self._verdict = message.verdict
-            if any(record.link == "store" for record in self._apart().values()):
+            if self._apart():
                 self._node.task(asyncio.to_thread(self._node.run.conclude, message.verdict))
         self._hub.send(message, order.node)
         if order.node in (None, "main"):
@@ -244,13 +244,10 @@ class MainSide:
         elif record.done:
             self._feed(Done(record.node, record.generation))
 
-    def _apart(self) -> dict[str, NodeRecord]:
+    def _apart(self) -> set[str]:
         """The nodes that are reached through the work dir alone."""
-        return {
-            name: NodeRecord(name, peer.hello.role, "", link="store")
-            for name, peer in self.cluster.peers.items()
-            if name != "main" and name not in self._hub.nodes and peer.alive
-        }
+        alive = {name for name, peer in self.cluster.peers.items() if peer.alive}
+        return alive - {"main", *self._hub.nodes}
 
     # --- the end -----------------------------------------------------------------------------------------
 

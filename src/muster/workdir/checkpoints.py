@@ -153,11 +153,6 @@ def checkpoints(run: RunFolder, node: str) -> Iterator[Checkpoint]:
             yield checkpoint
 
 
-def newest_checkpoint(run: RunFolder, node: str) -> Checkpoint | None:
-    """The newest complete checkpoint of a node; None if there is none."""
-    return next(checkpoints(run, node), None)
-
-
 def fetch_checkpoint(run: RunFolder, node: str, into: Path, *, over: bool = False) -> Checkpoint | None:
     """Lays out a node's newest checkpoint in a folder, all of it or nothing; None if there is none.
 

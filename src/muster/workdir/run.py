@@ -138,10 +138,6 @@ class RunFolder:
         mains = [key for key in found if key.endswith(f"/{MAIN_CONFIG}")]
         return self._main(mains[-1]) if mains else None
 
-    def main_of(self, generation: int) -> MainConfig | None:
-        """Main of one generation."""
-        return self._main(self._generation(generation, MAIN_CONFIG))
-
     def write_members(self, generation: int, members: Sequence[Member]) -> None:
         """Tells all nodes of a generation who the members are; main alone writes it."""
         self.store.put(

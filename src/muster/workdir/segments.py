@@ -35,7 +35,6 @@ class SegmentWriter:
         self._lines: deque[bytes] = deque()
         self._size = 0
         self._sealed = 0
-        self._waiting_since: float | None = None
         self._lock, self._flushing = threading.Lock(), threading.Lock()
 
     def add(self, line: bytes) -> None:
@@ -53,20 +52,11 @@ class SegmentWriter:
         """Seconds that lines should wait for others: short at first, longer each time, none when there are many."""
         return 0.0 if self._size >= SEGMENT_BYTES else self._interval
 
-    def due(self, now: float) -> bool:
-        """Whether it is time to flush. Lines begin to wait with the first question after they came."""
-        if not self._lines:
-            return False
-        if self._waiting_since is None:
-            self._waiting_since = now
-        return now - self._waiting_since >= self.wait()
-
     def flush(self) -> None:
         """Writes all lines that are there now. On an error those that were not written are kept for the next time."""
         with self._flushing:
             left = len(self._lines)
             if left:
-                self._waiting_since = None
                 self._interval = min(2 * self._interval, self._slowest)
             while left > 0:
                 left -= self._write_one()

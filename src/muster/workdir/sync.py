@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .checkpoints import Checkpoint, CheckpointShipper, checkpoints, fetch_checkpoint, newest_checkpoint
+from .checkpoints import Checkpoint, CheckpointShipper, checkpoints, fetch_checkpoint
 from .outputs import Output, fetch_outputs, outputs_tree
 from .shipper import Shipped, Shipper
 
@@ -15,6 +15,5 @@ __all__ = [
     "checkpoints",
     "fetch_checkpoint",
     "fetch_outputs",
-    "newest_checkpoint",
     "outputs_tree",
 ]
