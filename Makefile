@@ -13,7 +13,7 @@ help: ## Show this list
 demo: $(VENV)/demo ## Train a model on 1 main and 3 Dask workers, on this machine
 	$(BIN)/muster run examples/dask/job.yaml
 
-test: $(VENV)/dev ## Format, lint, types, then every test
+test: $(VENV)/frameworks ## Format, lint, types, then every test
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -48,14 +48,17 @@ $(VENV)/demo: $(VENV)/base
 	@$(PIP) --editable '.[dask]'
 	@touch $@
 
-# Tools of the tests: hosts of their own (ip, iptables), git's own reading of ignore files.
-TOOLS := git ip iptables nsenter
-PACKAGES := git iproute2 iptables util-linux
+# Tools of the tests: hosts of their own (ip, iptables), git's own reading of ignore files, mpirun, what compiles Horovod.
+TOOLS := git ip iptables nsenter mpirun g++ cmake
+PACKAGES := git iproute2 iptables util-linux openmpi-bin g++ cmake
+HEADERS := $(BIN)/python -c 'import os, sysconfig; os.stat(os.path.join(sysconfig.get_path("include"), "Python.h"))' 2>/dev/null
 $(VENV)/tools: $(VENV)/base
-	@missing=; for tool in $(TOOLS); do command -v $$tool >/dev/null || [ -x /usr/sbin/$$tool ] || missing="$$missing $$tool"; done; \
+	@missing=; packages="$(PACKAGES)"; \
+	for tool in $(TOOLS); do command -v $$tool >/dev/null || [ -x /usr/sbin/$$tool ] || missing="$$missing $$tool"; done; \
+	$(HEADERS) || { missing="$$missing Python.h"; packages="$$packages python3-dev"; }; \
 	if [ -n "$$missing" ]; then \
-	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then echo "installing$$missing"; apt-get update -qq && apt-get install -y -qq $(PACKAGES) >/dev/null; \
-	  else echo "some tests will be skipped: they need$$missing (sudo apt-get install $(PACKAGES))"; fi; fi
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then echo "installing$$missing"; apt-get update -qq && apt-get install -y -qq $$packages >/dev/null; \
+	  else echo "some tests will be skipped: they need$$missing (sudo apt-get install $$packages)"; fi; fi
 	@touch $@
 
 $(VENV)/dev: $(VENV)/demo $(VENV)/tools
@@ -63,3 +66,12 @@ $(VENV)/dev: $(VENV)/demo $(VENV)/tools
 	@$(PIP) --upgrade pip
 	@$(PIP) torch --editable '.[dask,pytorch]' --group dev
 	@touch $@
+
+# tf_keras asks for the package `tensorflow`, which must not lie over tensorflow-cpu: what it needs is there already.
+# Horovod is compiled once: its wheel is kept in Muster's home, and serves every other checkout.
+$(VENV)/frameworks: $(VENV)/dev
+	@echo "installing TensorFlow and what else the tests train with into $(VENV) (about 2 GB)"
+	@$(PIP) --group frameworks
+	@$(PIP) --no-deps tf_keras
+	@if $(HEADERS) && command -v g++ >/dev/null && command -v cmake >/dev/null; then $(BIN)/muster setup horovod && touch $@; \
+	else echo "the tests of Horovod will be skipped: it cannot be compiled here"; fi

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from . import dask_ready, leaving, lines, pair, startup, store_requests
+from . import dask_ready, leaving, lines, pair, startup, store_requests, tensorflow
 from .figures import Row, aligned, as_json, machine, sentence, write_page
 from .world import World, world
 
@@ -16,6 +16,7 @@ BENCHMARKS: dict[str, Callable[[World, int | None, bool], list[Row]]] = {
     "startup": startup.measure,
     "pytorch": pair.measure,
     "dask": dask_ready.measure,
+    "tensorflow": tensorflow.measure,
     "leaving": leaving.measure,
     "lines": lines.measure,
     "requests": store_requests.measure,

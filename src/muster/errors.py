@@ -9,6 +9,7 @@
     ├── PythonError                 the script's Python is missing, or lacks the framework
     ├── LaunchError                 the target refused a node; all of the launch was taken back
     ├── RunNotFound                 no run has this id
+    ├── ScaleError                  the run cannot have this size
     ├── ProtocolError               a launcher and a node, or two nodes, do not fit each other
     ├── ChannelError                the control channel was refused or spoke out of turn
     ├── NodeError                   a node cannot take part: its environment is wrong or its name is taken
@@ -90,6 +91,12 @@ class LaunchError(MusterError):
 
 class RunNotFound(MusterError):
     """No run has this id."""
+
+    exit_code = 2
+
+
+class ScaleError(MusterError):
+    """The run cannot have this size."""
 
     exit_code = 2
 

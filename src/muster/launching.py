@@ -7,16 +7,20 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from .errors import AlreadyExists, LaunchError, MusterError, NotFound, RunNotFound
+from .errors import AlreadyExists, JobError, LaunchError, MusterError, NotFound, Problem, RunNotFound, ScaleError
 from .frameworks.registry import Known
+from .spec.code_paths import image_folder
 from .spec.config import Target as TargetConfig
 from .spec.config import load_config
 from .spec.job import Job
 from .spec.load import checked
 from .spec.load import load as load_job
-from .targets.base import Launched, Plan
+from .spec.load import load_both as _load_both
+from .targets.base import CodePlan, Launched, Plan
 from .targets.registry import target
 from .workdir.document import CodeRef, JobDocument
 from .workdir.home import absolute_paths, index_folder, launcher_log
@@ -27,6 +31,9 @@ from .workdir.records import EXIT_CODES, End, Result, Verdict, fold
 from .workdir.run import RunFolder, new_run_id
 from .workdir.view import dead, gone
 
+if TYPE_CHECKING:
+    from .spec.ads_where import Where
+
 Say = Callable[[str], None]
 _STOPPED_WITHIN = 60.0
 
@@ -36,14 +43,38 @@ def load(path: str | os.PathLike[str]) -> Job:
     return load_job(path, Known())
 
 
-def plan(job: Job, on: str | None = None, folder: str | os.PathLike[str] = ".") -> Plan:
-    """What `run` would create, on the target called `on` in the `muster.toml` of `folder`. Touches nothing."""
-    return target(load_config(folder).target(on)).plan(checked(job, Known()))
+def load_both(path: str | os.PathLike[str]) -> tuple[Job, Where | None]:
+    """The job in this file, and where an Oracle ADS file says that its nodes run."""
+    return _load_both(path, Known())
 
 
-def run(job: Job, on: str | None = None, folder: str | os.PathLike[str] = ".", detach: bool = False) -> Run:
+def plan(
+    job: Job,
+    on: str | None = None,
+    folder: str | os.PathLike[str] = ".",
+    code: str | os.PathLike[str] | None = None,
+) -> Plan:
+    """What `run` would create, on the target called `on` in the `muster.toml` of `folder`. Touches nothing.
+
+    `code` is the folder that code of an image is taken from where no image is used; by default it is `folder`.
+    """
+    if code is not None and image_folder(job) is None:
+        message = f"--code stands for code that lies in an image, and the job's code is {job.code}"
+        raise JobError([Problem(message, "Leave --code out, or write `code: image:/code` into the job.")])
+    chosen = load_config(folder).target(on)
+    chosen = replace(chosen, options={**chosen.options, "code": str(folder if code is None else code)})
+    return target(chosen).plan(checked(job, Known()))
+
+
+def run(
+    job: Job,
+    on: str | None = None,
+    folder: str | os.PathLike[str] = ".",
+    detach: bool = False,
+    code: str | os.PathLike[str] | None = None,
+) -> Run:
     """Starts a run of the job. It ends with this process unless it is detached."""
-    return start(plan(job, on, folder), detach=detach)
+    return start(plan(job, on, folder, code), detach=detach)
 
 
 def runs() -> list[Run]:
@@ -132,6 +163,32 @@ class Run:
         ask_to_stop(self.folder, why)
         return self.wait(_STOPPED_WITHIN) if wait else None
 
+    def scale(self, workers: int) -> None:
+        """Asks for so many workers from now on, within the bounds of the job."""
+        folder = self.folder
+        if result := folder.result():
+            raise ScaleError(f"run {self.id} has ended: {result.end.value}", "Start the job again as a new run.")
+        bounds = folder.read_job().job.workers
+        if not bounds.elastic:
+            fix = f"An elastic job says so in its file: `workers: {{min: 1, max: {max(bounds.max, workers, 2)}}}`."
+            raise ScaleError(f"run {self.id} has a fixed size of {bounds.max} workers", fix)
+        if not bounds.min <= workers <= bounds.max:
+            raise ScaleError(
+                f"run {self.id} cannot have {workers} workers",
+                f"Its job allows {bounds.min} to {bounds.max}.",
+            )
+        folder.request_scale(workers, by="user")
+        from .node.watching import ask_to_look
+
+        ask_to_look(folder)
+
+    def workers(self) -> list[str] | None:
+        """The workers that take part now; None while the cluster forms, or starts anew at another size."""
+        nodes = [node for node in self.folder.nodes() if not gone(node)]
+        if len({(node.state, node.generation) for node in nodes if node.state != "ending"}) != 1:
+            return None
+        return [node.node for node in nodes if node.role == "worker" and node.state == "running"]
+
     def end(self) -> None:
         """Ends nodes that were started from here, at once."""
         if self._launched:
@@ -148,6 +205,8 @@ def start(plan: Plan, detach: bool = False, say: Say = lambda _text: None) -> Ru
     """Carries a plan out. The intent is durable before the first node exists."""
     _check_secrets(plan.job)
     run_id = record(plan, say)
+    if plan.code and not plan.code.digest:
+        plan = read_plan(RunFolder(open_store(plan.work_dir), run_id))  # with the code that was fetched
     if detach:
         return _detached(plan, run_id)
     return _launched(plan, run_id, say)
@@ -189,16 +248,27 @@ def _launched(plan: Plan, run_id: str, say: Say) -> Run:
 
 def record(plan: Plan, say: Say) -> str:
     """Writes down what is about to be: code, key, plan, and last the job, which makes it a run."""
+    if plan.code is None or plan.code.digest:
+        return _record(plan, Path(plan.code.source) if plan.code else None, say)
+    from .workdir.fetching import fetched
+    from .workdir.scan import scan
+
+    with fetched(plan.code.source, plan.job.entry, say) as got:
+        found = scan(got.folder)
+        code = CodePlan(got.source, found.digest, len(found.files), found.bytes)
+        return _record(plan.with_code(code), got.folder, say)
+
+
+def _record(plan: Plan, source: Path | None, say: Say) -> str:
     job = plan.job
     run_id = new_run_id(job.name)
     store = open_store(plan.work_dir)
     folder = RunFolder(store, run_id)
     code = None
-    if plan.code:
+    if plan.code and source:
         from .workdir.bundle import store_code
 
         say(f"bundling {plan.code.files} files, {plan.code.bytes:,} bytes")
-        source = Path(plan.code.source)
         code = store_code(store, source, folder, expected=plan.code.digest, ignore=plan.code.ignored)
     if plan.requirements:
         folder.write_requirements(Path(plan.requirements).name, Path(plan.requirements).read_bytes())

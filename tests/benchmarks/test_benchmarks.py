@@ -22,6 +22,7 @@ CASES = {
     "startup": ["python -c pass", "muster --help", "muster ps (20 runs)"],
     "pytorch": ["by hand", "muster run", "torchrun"],
     "dask": ["dask scheduler, dask worker", "muster run"],
+    "tensorflow": ["by hand", "muster run"] * 3,
     "leaving": ["python script.py", "muster run, 2 nodes", "muster run, dask with 3 workers"],
     "lines": ["plain pipe", "muster run, 2 nodes", "torchrun --tee 3, unbuffered"],
     "requests": ["1 nodes: main", "10 nodes: main", "10 nodes: a worker", "100 nodes: main", "100 nodes: a worker"],

@@ -172,12 +172,7 @@ class TestPyTorch(PyTorchContract):
 
 
 class TestPyTorchElastic(PyTorchContract):
-    fields: ClassVar = {
-        "workers": {"min": 1, "max": 2},
-        # So that no test depends on which of the three is slow to come.
-        "main": {"options": {"start_args": ["--rdzv-conf=is_host=1,last_call_timeout=100"]}},
-        "worker": {"options": {"start_args": ["--rdzv-conf=is_host=0,last_call_timeout=100"]}},
-    }
+    fields: ClassVar = {"workers": {"min": 1, "max": 2}}
     took_part: ClassVar = [3, 111]
     scripts = speakers = frozenset({"rank 0", "rank 1", "rank 2"})
 

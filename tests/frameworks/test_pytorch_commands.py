@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -33,13 +33,20 @@ def test_a_node_of_a_fixed_size_starts_its_ranks_with_torchs_own_environment() -
         "LOCAL_WORLD_SIZE": "2",
         "GROUP_RANK": "1",
         "GROUP_WORLD_SIZE": "2",
+        "ROLE_NAME": "default",
+        "ROLE_WORLD_SIZE": "4",
+        "TORCHELASTIC_RUN_ID": "run-1",
         "TORCHELASTIC_RESTART_COUNT": "0",
+        "TORCHELASTIC_MAX_RESTARTS": "0",
+        "TORCHELASTIC_USE_AGENT_STORE": "False",
     }
     threads = {"OMP_NUM_THREADS": "1"}
     node = scene(JOB, "worker-1", processes=2, members=members("main", "worker-1", processes=2))
+    rank_2 = {"RANK": "2", "ROLE_RANK": "2", "LOCAL_RANK": "0"}
+    rank_3 = {"RANK": "3", "ROLE_RANK": "3", "LOCAL_RANK": "1"}
     assert PyTorch().scripts(node) == (
-        Command("rank 2", SCRIPT, {**shared, "RANK": "2", "LOCAL_RANK": "0"}, threads, rank=2, script=True),
-        Command("rank 3", SCRIPT, {**shared, "RANK": "3", "LOCAL_RANK": "1"}, threads, rank=3, script=True),
+        Command("rank 2", SCRIPT, {**shared, **rank_2}, threads, rank=2, script=True),
+        Command("rank 3", SCRIPT, {**shared, **rank_3}, threads, rank=3, script=True),
     )
     assert PyTorch().services(node) == ()
 
@@ -54,20 +61,20 @@ def test_the_store_is_where_rank_0_is() -> None:
 
 def test_a_later_generation_counts_its_restarts() -> None:
     later = MainConfig("main", "10.0.0.1", 7000, 3, {"store": 29400})
-    (rank,) = PyTorch().scripts(scene(JOB, "main", main=later, members=members("main")))
-    assert rank.env["TORCHELASTIC_RESTART_COUNT"] == "2"
+    job = replace(JOB, retries=5)
+    (rank,) = PyTorch().scripts(scene(job, "main", main=later, members=members("main")))
+    assert (rank.env["TORCHELASTIC_RESTART_COUNT"], rank.env["TORCHELASTIC_MAX_RESTARTS"]) == ("2", "5")
 
 
-def test_on_one_machine_ranks_talk_over_its_loopback() -> None:
-    (rank,) = PyTorch().scripts(scene(JOB, "main", address="127.0.0.1", members=members("main")))
-    loopback = "lo0" if sys.platform == "darwin" else "lo"
-    assert rank.defaults == {"GLOO_SOCKET_IFNAME": loopback, "NCCL_SOCKET_IFNAME": loopback}
+def test_ranks_talk_over_the_interface_that_has_the_nodes_address() -> None:
+    (rank,) = PyTorch().scripts(scene(JOB, "main", interface="eth1", members=members("main")))
+    assert rank.defaults == {"GLOO_SOCKET_IFNAME": "eth1", "NCCL_SOCKET_IFNAME": "eth1"}
 
 
 def agent(conf: str, nodes: str, address: str) -> Command:
     argv = (
         *("/usr/bin/python3", str(HERE / "_torchrun.py"), f"--nnodes={nodes}", "--nproc-per-node=1"),
-        *("--rdzv-backend=c10d", "--rdzv-id=run-1", "--rdzv-endpoint=10.0.0.1:29400"),
+        *("--rdzv-backend=c10d", "--rdzv-id=run-1-1", "--rdzv-endpoint=10.0.0.1:29400"),
         *(f"--rdzv-conf={conf}", "--max-restarts=2", "--monitor-interval=0.2"),
         *("--local-addr", address, "--log-dir", "/node/torchrun"),
         *("--no-python", "/usr/bin/python3", str(HERE / "_rank.py")),
@@ -77,10 +84,11 @@ def agent(conf: str, nodes: str, address: str) -> Command:
 
 
 def test_an_elastic_node_runs_torchrun_and_main_has_the_store() -> None:
-    assert PyTorch().scripts(scene(ELASTIC)) == (agent("is_host=1,last_call_timeout=15", "2:5", "10.0.0.1"),)
-    worker = scene(ELASTIC, "worker-1")
-    assert PyTorch().scripts(worker) == (agent("is_host=0,last_call_timeout=15", "2:5", "10.0.0.2"),)
-    assert PyTorch().services(scene(ELASTIC)) == ()
+    met = members("main", "worker-1", "worker-2")
+    assert PyTorch().scripts(scene(ELASTIC, members=met)) == (agent("is_host=1", "3", "10.0.0.1"),)
+    worker = scene(ELASTIC, "worker-1", members=met)
+    assert PyTorch().scripts(worker) == (agent("is_host=0", "3", "10.0.0.2"),)
+    assert PyTorch().services(scene(ELASTIC, members=met)) == ()
 
 
 def test_an_elastic_main_that_does_not_compute_has_the_store_alone() -> None:
@@ -88,7 +96,8 @@ def test_an_elastic_main_that_does_not_compute_has_the_store_alone() -> None:
     store = Command("store", ("/usr/bin/python3", str(HERE / "_torchstore.py"), "10.0.0.1", "29400"))
     assert PyTorch().services(scene(job)) == (store,)
     assert PyTorch().scripts(scene(job)) == ()
-    assert "--nnodes=1:4" in PyTorch().scripts(scene(job, "worker-1"))[0].argv
+    met = members("worker-1", "worker-2")
+    assert "--nnodes=2" in PyTorch().scripts(scene(job, "worker-1", members=met))[0].argv
 
 
 def test_start_args_come_after_its_own_and_so_have_the_last_word() -> None:
@@ -105,10 +114,10 @@ def test_its_port_is_torchs_own_or_the_jobs_and_the_network_must_let_all_through
     assert PyTorch().open_ports(JOB) == "29400, and all TCP between the nodes: gloo and NCCL pick random ports"
 
 
-def test_a_fixed_size_gathers_and_an_elastic_one_survives_a_loss_and_restarts_by_itself() -> None:
+def test_every_size_gathers_and_torchrun_restarts_the_ranks_of_an_elastic_one() -> None:
     torch = PyTorch()
-    assert (torch.gathers(JOB), torch.survives_loss(JOB), torch.restarts_itself(JOB)) == (True, False, False)
-    assert (torch.gathers(ELASTIC), torch.survives_loss(ELASTIC), torch.restarts_itself(ELASTIC)) == (False, True, True)
+    assert (torch.gathers(JOB), torch.restarts_itself(JOB)) == (True, False)
+    assert (torch.gathers(ELASTIC), torch.restarts_itself(ELASTIC)) == (True, True)
 
 
 def raised(*exception: str, prefix: str = "[rank0]: ") -> list[str]:

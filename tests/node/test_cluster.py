@@ -9,7 +9,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.node import cluster as clusters
-from muster.node.cluster import PATIENCE, Cluster, Lost, NewGeneration, ProbePassed, Say, Send, Terms, step
+from muster.node.cluster import (
+    LAST_CALL,
+    PATIENCE,
+    SETTLE,
+    Cluster,
+    Lost,
+    NewGeneration,
+    ProbePassed,
+    Release,
+    Say,
+    Scale,
+    Send,
+    Terms,
+    step,
+)
 from muster.node.life import StopSeen, Tick
 from muster.node.messages import Again, Conclude, Done, Failed, Go, Hello, Left, Members, Started
 from muster.workdir.records import End, Failure, Verdict
@@ -17,20 +31,33 @@ from muster.workdir.records import End, Failure, Verdict
 pytestmark = pytest.mark.unit
 
 TORCH = Terms(
-    expected=("worker-1", "worker-2"),
+    workers=2,
     least=2,
+    most=2,
+    servers=0,
     main_starts=True,
     computing_main=True,
     gathers=True,
     survives_loss=False,
     script_everywhere=True,
+    awaited=frozenset({"main", "worker"}),
+    script_retried=False,
     ephemeral=True,
     probed=False,
+    probe_binds=True,
     retries=0,
     timeout=60,
     ttl=3600,
 )
-DASK = replace(TORCH, computing_main=False, gathers=False, survives_loss=True, script_everywhere=False, probed=True)
+DASK = replace(
+    TORCH,
+    computing_main=False,
+    gathers=False,
+    survives_loss=True,
+    script_everywhere=False,
+    awaited=frozenset({"main"}),
+    probed=True,
+)
 ALL = ("main", "worker-1", "worker-2")
 
 
@@ -85,13 +112,14 @@ def test_ranks_are_given_when_all_are_here_in_the_order_of_names_not_of_arrival(
 
 
 def test_ten_workers_are_ordered_by_number() -> None:
-    many = replace(TORCH, expected=tuple(f"worker-{n}" for n in range(1, 11)), least=10)
-    names = ["main", *reversed(many.expected)]
+    many = replace(TORCH, workers=10, least=10, most=10)
+    workers = [f"worker-{n}" for n in range(1, 11)]
+    names = ["main", *reversed(workers)]
     _, orders = after(forming(many), *(hello(name) for name in names))
     (order,) = orders
     assert isinstance(order, Send)
     assert isinstance(order.message, Members)
-    assert [member.node for member in order.message.members] == ["main", *many.expected]
+    assert [member.node for member in order.message.members] == ["main", *workers]
 
 
 def test_a_main_that_does_not_compute_gets_no_rank() -> None:
@@ -135,7 +163,9 @@ def test_dask_ends_when_mains_script_has_ended() -> None:
 
 def test_dask_ends_with_its_scripts_exit_code() -> None:
     bad = Failure("main", "script", 3, at=1.0)
-    assert verdict_of(after(ready(DASK), Failed("main", 1, bad))[1]) == Verdict(End.SCRIPT_ENDED, 3, failure=bad)
+    assert verdict_of(after(ready(DASK), Failed("main", 1, bad, script=True))[1]) == Verdict(
+        End.SCRIPT_ENDED, 3, failure=bad
+    )
 
 
 def test_a_long_lived_cluster_stays_when_its_script_has_ended() -> None:
@@ -154,7 +184,8 @@ def test_a_failed_rank_with_retries_left_starts_a_new_generation_of_all() -> Non
     cluster, orders = after(ready(terms), Failed("worker-1", 1, failure()))
     assert orders == [NewGeneration(2, "rank 1 on worker-1 ended with exit code 3")]
     assert (cluster.ready, cluster.peers) == (False, {})
-    assert verdict_of(after(ready(terms, 2), Failed("worker-1", 2, failure()))[1]).end is End.MEMBER_FAILED
+    used_up = replace(ready(terms, 2), retried=1)
+    assert verdict_of(after(used_up, Failed("worker-1", 2, failure()))[1]).end is End.MEMBER_FAILED
 
 
 def test_a_complaint_about_a_lost_peer_waits_for_the_cause() -> None:
@@ -284,3 +315,182 @@ def test_whatever_happens_it_never_uses_more_than_its_retries_and_ends_by_its_tt
         )
     cluster, _ = step(cluster, Tick(), 3601)
     assert cluster.verdict is not None
+
+
+# --- sizes that change -----------------------------------------------------------------------------------
+
+ELASTIC = replace(TORCH, workers=2, least=1, most=4)
+ELASTIC_DASK = replace(DASK, workers=2, least=1, most=4)
+HOROVOD = replace(ELASTIC_DASK, probed=False, script_retried=True, retries=1)
+
+
+def members_of(orders: list[clusters.Order]) -> list[str]:
+    (told,) = [order.message for order in orders if isinstance(order, Send) and isinstance(order.message, Members)]
+    return [member.node for member in told.members]
+
+
+def concluded(orders: list[clusters.Order]) -> dict[str | None, End]:
+    return {
+        order.node: order.message.verdict.end
+        for order in orders
+        if isinstance(order, Send) and isinstance(order.message, Conclude)
+    }
+
+
+def test_an_elastic_cluster_that_has_enough_waits_for_the_rest_only_so_long() -> None:
+    cluster, orders = after(forming(ELASTIC), hello("main"), hello("worker-2"), now=1)
+    assert orders == []
+    assert after(cluster, Tick(), now=1 + LAST_CALL - 0.1)[1] == []
+    cluster, orders = after(cluster, Tick(), now=1 + LAST_CALL)
+    assert members_of(orders) == ["main", "worker-2"]
+    assert cluster.gathered
+
+
+def test_an_elastic_cluster_does_not_begin_without_main_or_a_parameter_server() -> None:
+    lacking = replace(ELASTIC, servers=1)
+    for here in (("worker-1", "worker-2", "ps-1"), ("main", "worker-1")):
+        cluster, _ = after(forming(lacking), *map(hello, here))
+        assert after(cluster, Tick(), now=LAST_CALL + 2)[1] == []
+
+
+def test_a_fixed_size_never_begins_with_fewer() -> None:
+    cluster, _ = after(forming(), hello("main"), hello("worker-1"))
+    assert after(cluster, Tick(), now=LAST_CALL + 2)[1] == []
+
+
+def test_a_late_node_makes_all_begin_anew_when_nobody_else_is_awaited() -> None:
+    begun = after(after(forming(ELASTIC), hello("main"), hello("worker-1"))[0], Tick(), now=LAST_CALL + 1)[0]
+    cluster, orders = after(begun, hello("worker-2"))
+    assert orders == [NewGeneration(2, "worker-2 joins", patient=True)]
+    assert (cluster.retried, cluster.gathered, cluster.peers) == (0, False, {})
+
+
+def test_late_nodes_that_come_together_cost_one_restart() -> None:
+    begun = ready(ELASTIC)
+    cluster, _ = after(begun, Scale(4), now=5)
+    cluster, orders = after(cluster, hello("worker-3"), now=6)
+    assert orders == [Say("worker-3 joins")]
+    assert after(cluster, Tick(), now=6 + SETTLE - 0.1)[1] == []
+    assert after(cluster, Tick(), now=6 + SETTLE)[1] == [NewGeneration(2, "more nodes join", patient=True)]
+    assert after(cluster, hello("worker-4"), now=7)[1] == [NewGeneration(2, "worker-4 joins", patient=True)]
+
+
+def test_more_than_are_wanted_are_sent_away() -> None:
+    cluster, orders = after(ready(ELASTIC), hello("worker-3"))
+    assert concluded(orders) == {"worker-3": End.MEMBER_FAILED}
+    assert "worker-3" not in cluster.peers
+
+
+def test_scaled_down_the_last_ones_leave_and_the_others_begin_anew_with_time_to_save() -> None:
+    cluster, orders = after(ready(ELASTIC), Scale(1))
+    assert concluded(orders) == {"worker-2": End.RELEASED}
+    assert orders[-1] == NewGeneration(2, "scaled to 1 worker", patient=True)
+    cluster, orders = after(cluster, hello("main", 2), hello("worker-1", 2))
+    assert members_of(orders) == ["main", "worker-1"]
+    released = Left("worker-2", clusters.released(1))
+    assert after(cluster, released) == (cluster, [])
+
+
+def test_a_cluster_that_resizes_itself_lets_nodes_go_without_a_restart() -> None:
+    cluster, orders = after(ready(ELASTIC_DASK), Scale(1))
+    assert orders == [Say("scaled to 1 worker"), Release(("worker-2",))]
+    assert (cluster.generation, cluster.peers["worker-2"].state) == (1, "leaving")
+    # Whatever such a node says or does any more is no failure.
+    cluster, orders = after(cluster, Failed("worker-2", 1, failure("worker-2")), hello("worker-2"), Lost("worker-2"))
+    assert (orders, cluster.peers["worker-2"].state, cluster.verdict) == ([], "left", None)
+
+
+def test_scaled_up_new_nodes_join_where_the_framework_resizes_itself() -> None:
+    cluster, orders = after(ready(ELASTIC_DASK), Scale(3))
+    assert orders == [Say("scaled to 3 workers")]
+    cluster, orders = after(cluster, hello("worker-3"))
+    assert orders == [Say("worker-3 joins")]
+    assert after(cluster, Started("worker-3", 1))[0].peers["worker-3"].state == "started"
+
+
+def test_a_scale_while_the_nodes_gather_changes_whom_is_waited_for() -> None:
+    cluster, _ = after(forming(ELASTIC), hello("main"), hello("worker-1"))
+    cluster, orders = after(cluster, Scale(1))
+    assert members_of(orders) == ["main", "worker-1"]
+
+
+def test_the_same_size_again_changes_nothing() -> None:
+    cluster = ready(ELASTIC)
+    assert after(cluster, Scale(2)) == (cluster, [])
+
+
+def test_an_elastic_cluster_that_loses_a_node_goes_on_without_using_up_a_retry() -> None:
+    cluster, orders = after(ready(ELASTIC), Lost("worker-2", "worker-2 was lost"))
+    assert orders == [NewGeneration(2, "worker-2 was lost; going on with 1 worker", patient=True)]
+    cluster, _ = after(cluster, hello("main", 2), hello("worker-1", 2), now=10)
+    assert not cluster.gathered
+    assert members_of(after(cluster, Tick(), now=10 + SETTLE)[1]) == ["main", "worker-1"]
+
+
+def test_below_its_least_size_an_elastic_cluster_ends() -> None:
+    alone = after(ready(ELASTIC), Scale(1))[0]
+    alone = after(alone, *(hello(node, 2) for node in ALL[:2]), *(Started(node, 2) for node in ALL[:2]))[0]
+    assert verdict_of(after(alone, Lost("worker-1"))[1]).end is End.MEMBER_FAILED
+
+
+def test_a_complaint_in_an_elastic_cluster_waits_until_the_loss_is_noticed() -> None:
+    cluster, _ = after(ready(ELASTIC), Failed("main", 1, failure("main", complaint=True)), now=1)
+    assert after(cluster, Tick(), now=1 + PATIENCE)[0].verdict is None
+    assert isinstance(after(cluster, Lost("worker-2"), now=20)[1][0], NewGeneration)
+
+
+def test_with_parameter_servers_the_chiefs_end_is_the_end() -> None:
+    terms = replace(TORCH, servers=1, awaited=frozenset({"main"}))
+    names = (*ALL, "ps-1")
+    cluster = after(forming(terms), *map(hello, names), *(Started(node, 1) for node in names))[0]
+    assert after(cluster, Done("worker-1", 1))[0].verdict is None
+    assert verdict_of(after(cluster, Done("main", 1))[1]) == Verdict(End.SCRIPT_ENDED, 0)
+    server = failure("ps-1")
+    assert verdict_of(after(cluster, Failed("ps-1", 1, server))[1]).failure == server
+
+
+def test_a_script_that_main_alone_runs_is_retried_where_the_framework_wants_it() -> None:
+    cluster, orders = after(ready(HOROVOD), Failed("main", 1, failure("main"), script=True))
+    assert isinstance(orders[0], NewGeneration)
+    again = after(cluster, *(hello(node, 2) for node in ALL), *(Started(node, 2) for node in ALL))[0]
+    verdict = verdict_of(after(again, Failed("main", 2, failure("main"), script=True))[1])
+    assert (verdict.end, verdict.exit_code) == (End.SCRIPT_ENDED, 3)
+
+
+def test_an_answer_that_waits_for_the_users_code_may_be_late_and_that_is_said_once() -> None:
+    terms = replace(TORCH, probed=True, probe_binds=False)
+    started = after(gathered(terms), *(Started(node, 1) for node in ALL))[0]
+    cluster, orders = after(started, Tick(), now=61)
+    assert orders == [Say("not ready within 60 s (its service did not answer); all processes run")]
+    assert after(cluster, Tick(), now=62) == (cluster, [])
+    assert after(cluster, ProbePassed(1), now=63)[0].ready
+
+
+@given(
+    st.lists(st.one_of(st.integers(0, 4).map(Scale), st.sampled_from(["hello", "start", "lose", "tick"])), max_size=30)
+)
+def test_however_often_it_is_scaled_members_are_those_who_are_here_and_wanted(changes: list[Scale | str]) -> None:
+    """No generation begins with more than are wanted, fewer than are enough, or one that is gone."""
+    cluster, now = ready(replace(ELASTIC, least=0, timeout=1e9, ttl=None)), 1.0
+    for change in changes:
+        now += 20.0
+        names = ["main", *(f"worker-{number}" for number in range(1, cluster.wanted + 1))]
+        events: list[clusters.Event] = [Tick()]
+        if isinstance(change, Scale):
+            events = [change]
+        elif change == "hello":
+            events = [hello(name, cluster.generation) for name in names]
+        elif change == "start":
+            events = [Started(name, cluster.generation) for name in names]
+        elif change == "lose" and len(names) > 1:
+            events = [Lost(names[-1])]
+        for event in events:
+            wanted = cluster.wanted
+            cluster, orders = step(cluster, event, now)
+            for order in orders:
+                if isinstance(order, Send) and isinstance(order.message, Members):
+                    workers = [member for member in order.message.members if member.role == "worker"]
+                    assert len(workers) <= max(wanted, cluster.wanted)
+                    assert all(cluster.peers[member.node].alive for member in order.message.members)
+                    assert order.message.generation == cluster.generation
+    assert cluster.verdict is None

@@ -81,7 +81,7 @@ def test_it_is_done_when_its_last_script_has_ended_well() -> None:
 def test_a_failed_process_is_told_and_main_decides() -> None:
     failure = Failure("worker-1", "rank 0", 3, at=1.0)
     life, actions = lived(running(), lives.Exited(1, "rank 0", True, failure))
-    assert actions == [lives.Tell(Failed("worker-1", 1, failure))]
+    assert actions == [lives.Tell(Failed("worker-1", 1, failure, script=True))]
     assert life.phase is Phase.RUNNING
 
 

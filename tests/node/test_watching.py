@@ -209,7 +209,7 @@ async def test_late_and_slow_watchers_see_every_line_once_and_in_order(run: RunF
     for screen, slowness in zip(screens, (0.0, 0.05, 0.15), strict=True):
         await cluster.work(15, chance)
         slow = RunFolder(Slow(run.store, slowness), "run")
-        watching.append(asyncio.ensure_future(watch(slow, screen.show, lambda _state: None)))
+        watching.append(asyncio.ensure_future(watch(slow, Tail(slow, screen.show), lambda _state: None)))
     await cluster.work(25, chance)
     await cluster.close()
     for watcher in watching:
@@ -229,7 +229,7 @@ async def test_a_line_reaches_a_watcher_before_it_is_in_the_folder(run: RunFolde
         task.cancel()
     screen = Screen()
     states: list[dict[str, Any]] = []
-    watching = asyncio.ensure_future(watch(run, screen.show, states.append))
+    watching = asyncio.ensure_future(watch(run, Tail(run, screen.show), states.append))
     await soon(lambda: states)
     cluster.print("worker-1", 1)
     cluster.print("main", 1)

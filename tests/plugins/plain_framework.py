@@ -20,9 +20,6 @@ class Plain(Framework):
     def ports(self, job: Job, role: str) -> tuple[Port, ...]:
         return (Port("plain", 23456),)
 
-    def gathers(self, job: Job) -> bool:
-        return not job.workers.elastic
-
     def scripts(self, scene: Scene) -> tuple[Command, ...]:
         own = next((member for member in scene.members if member.node == scene.node), None)
         first = own.first_rank if own else 0

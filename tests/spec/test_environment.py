@@ -276,3 +276,40 @@ def test_any_environment_is_read_or_refused_in_words(more: dict[str, str]) -> No
         return
     assert found.mode in ("main", "worker", "ps")
     assert work.framework
+
+
+HOROVOD = {
+    "CLUSTER_TYPE": "HOROVOD",
+    "MIN_NP": "2",
+    "MAX_NP": "4",
+    "SLOTS": "2",
+    "START_TIMEOUT": "700",
+    "START_ARGS": "--verbose",
+    "HOROVOD_ARGS": "--cycle-time-ms 2",
+    "ENABLE_TIMELINE": "0",
+    "WORKER_PORT": "12345",
+}
+
+
+def test_horovods_own_variables_are_its_settings() -> None:
+    found = job(**HOROVOD)
+    assert (found.framework, found.processes) == ("horovod", 2)
+    assert found.options == {
+        "min_np": 2,
+        "max_np": 4,
+        "start_timeout": 700.0,
+        "timeline": False,
+        "port": 12345,
+        "start_args": ["--verbose", "--cycle-time-ms", "2"],
+    }
+
+
+def test_to_other_frameworks_they_are_the_scripts_own() -> None:
+    found = job(**{**HOROVOD, "CLUSTER_TYPE": "pytorch", "MIN_NP": "few"})
+    assert found.processes is None
+    assert found.options == {"port": 12345, "start_args": ["--verbose"]}
+
+
+def test_slots_and_processes_are_names_of_one_setting() -> None:
+    told = complaint({**BARE, **HOROVOD, "PROCESSES": "3"})
+    assert told[0].startswith("PROCESSES and SLOTS: these are names of one setting")

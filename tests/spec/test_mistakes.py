@@ -269,8 +269,10 @@ def test_one_mistake_is_not_told_twice(complaint: Complaint) -> None:
 
 def test_an_oracle_ads_file_is_recognised(complaint: Complaint) -> None:
     assert complaint("kind: Distributed\napiVersion: v1.0\nspec: {}\n") == (
-        "job.yaml:1: kind: this is an Oracle ADS file, which this version cannot read yet\n"
-        "    Write its settings as a job file; `muster schema` lists them."
+        "job.yaml:3: spec.cluster: missing\n"
+        "    Add it, such as `cluster: {kind: dask, spec: {workDir: oci://bucket@namespace/runs}}`.\n"
+        "job.yaml:3: spec.runtime: missing: a cluster ends with its script, and there is none\n"
+        "    Add `runtime: {kind: python, spec: {entryPoint: train.py}}`, or `ephemeral: false` to the cluster."
     )
 
 

@@ -1,7 +1,8 @@
-"""Checkpoints: sent when they are complete, once each, and laid out again for the next start."""
+"""Checkpoints on their way home: sent when they are complete, once each, and what is written in place when it rests."""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -12,8 +13,8 @@ from muster.errors import StoreError
 from muster.workdir.counting import CountingStore
 from muster.workdir.files import sha256_of
 from muster.workdir.memory import MemoryStore
-from muster.workdir.run import RunFolder
-from muster.workdir.sync import Checkpoint, CheckpointShipper, Shipped, checkpoints, fetch_checkpoint
+from muster.workdir.sync import Checkpoint, Shipped, checkpoints, fetch_checkpoint
+from tests.workdir.desk import Desk
 
 pytestmark = pytest.mark.unit
 
@@ -38,228 +39,352 @@ def store() -> Interrupted:
 
 
 @pytest.fixture
-def run(store: Interrupted) -> RunFolder:
-    return RunFolder(store, "run")
+def desk(store: Interrupted, tmp_path: Path) -> Desk:
+    return Desk(store, tmp_path)
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    (tmp_path / "code" / "checkpoints").mkdir(parents=True)
-    return tmp_path / "code" / "checkpoints"
+def kept(desk: Desk) -> list[Checkpoint]:
+    return list(checkpoints(desk.run, desk.node))
 
 
-@pytest.fixture
-def shipper(store: Interrupted, folder: Path) -> CheckpointShipper:
-    return CheckpointShipper(store, PREFIX, folder)
-
-
-def newest(run: RunFolder) -> Checkpoint | None:
-    return next(checkpoints(run, "main"), None)
-
-
-def write(folder: Path, path: str, content: str, at: float = 1000.0) -> None:
-    (folder / path).parent.mkdir(parents=True, exist_ok=True)
-    (folder / path).write_text(content)
-    os.utime(folder / path, (at, at))
+def newest(desk: Desk) -> Checkpoint | None:
+    return next(checkpoints(desk.run, desk.node), None)
 
 
 def keys(store: Interrupted) -> list[str]:
     return [entry.key.removeprefix(f"{PREFIX}/") for entry in store.list()]
 
 
-def test_an_entry_is_sent_when_it_has_not_changed_between_two_looks(
-    folder: Path, store: Interrupted, shipper: CheckpointShipper
-) -> None:
-    write(folder, "epoch-1.pt", "111")
-    assert shipper.ship() == Shipped()
-    write(folder, "epoch-1.pt", "1111", at=1001.0)
-    assert shipper.ship() == Shipped()
-    assert shipper.ship() == Shipped(1, 4)
+# --- complete --------------------------------------------------------------------------------------------
+
+
+def test_what_is_complete_is_sent_at_once_and_says_so(desk: Desk, store: Interrupted) -> None:
+    desk.replace("epoch-1.pt", "111")
+    desk.write("in-place.pt")
+    assert desk.shipper.ship_complete() == Shipped(1, 3)
     assert keys(store) == ["000001/files/epoch-1.pt", "000001/manifest.json"]
+    said = json.loads(store.get(f"{PREFIX}/000001/manifest.json"))
+    assert said["name"] == "epoch-1.pt"
+    assert said["complete"].keys() == {"at", "generation", "ordinal"}
     store.reset()
-    assert shipper.ship() == shipper.finish() == Shipped()
+    assert desk.shipper.ship_complete() == Shipped()
     assert store.counts == {}
 
 
-def test_a_folder_is_one_checkpoint_and_waits_for_all_its_files(
-    folder: Path, store: Interrupted, run: RunFolder, shipper: CheckpointShipper
+def test_a_unit_is_named_by_its_path_however_deep(desk: Desk) -> None:
+    desk.write("run/a/model", "1")
+    desk.write("run/a/deep/more", "1")
+    desk.write("run/log", "1")
+    desk.name("run/a")
+    desk.shipper.ship_complete()
+    (found,) = kept(desk)
+    assert found.name == "run/a"
+    assert [entry.path for entry in found.manifest.files] == ["run/a/deep/more", "run/a/model"]
+
+
+def test_the_generation_is_told(desk: Desk) -> None:
+    desk.units.next_generation(3)
+    desk.replace("last.pt", "1")
+    desk.shipper.ship_complete()
+    (found,) = kept(desk)
+    assert found.complete is not None
+    assert (found.complete.generation, found.complete.ordinal) == (3, 1)
+
+
+def test_one_that_changes_while_it_is_sent_was_not_complete(desk: Desk, store: Interrupted) -> None:
+    desk.replace("a.pt", "1")
+    store.after = lambda: desk.write("a.pt", "2")
+    assert desk.shipper.ship_complete() == Shipped()
+    assert newest(desk) is None
+    desk.replace("a.pt", "3")
+    store.after = (desk.folder / "a.pt").unlink
+    assert desk.shipper.ship_complete() == Shipped()
+    assert newest(desk) is None
+
+
+def test_one_that_is_replaced_while_it_is_sent_is_sent_the_next_time(desk: Desk, store: Interrupted) -> None:
+    desk.replace("a.pt", "1")
+    store.after = lambda: desk.replace("a.pt", "2")
+    assert desk.shipper.ship_complete() == Shipped()
+    store.after = lambda: None
+    assert desk.shipper.ship_complete() == Shipped(1, 1)
+    assert store.get(f"{PREFIX}/000001/files/a.pt") == b"2"
+
+
+def test_the_list_comes_last(desk: Desk, store: Interrupted) -> None:
+    desk.step("a", one="1", two="2")
+    seen = []
+    store.after = lambda: seen.append(newest(desk))
+    desk.shipper.ship_complete()
+    assert seen == [None, None]
+    assert newest(desk) is not None
+
+
+def test_one_that_is_overwritten_leaves_two_versions(desk: Desk, store: Interrupted) -> None:
+    desk.replace("other", "x")
+    for version in range(1, 5):
+        desk.replace("last.pt", str(version))
+        assert desk.shipper.ship_complete().files == (2 if version == 1 else 1)
+    assert [(one.number, one.name) for one in kept(desk)] == [(5, "last.pt"), (4, "last.pt"), (1, "other")]
+    assert [key for key in keys(store) if key.startswith(("000002", "000003"))] == []
+
+
+def test_what_is_written_in_place_never_pushes_the_last_complete_version_out(desk: Desk) -> None:
+    desk.replace("last.pt", "whole")
+    desk.shipper.ship_complete()
+    for version in range(4):
+        desk.write("last.pt", f"half {version}")
+        desk.shipper.finish()
+    assert [(one.number, one.complete is not None) for one in kept(desk)] == [(5, False), (4, False), (1, True)]
+    desk.replace("last.pt", "whole again")
+    desk.shipper.ship_complete()
+    assert [(one.number, one.complete is not None) for one in kept(desk)] == [(6, True), (5, False)]
+
+
+def test_what_was_sent_as_it_rested_and_is_named_then_is_not_sent_again(desk: Desk, store: Interrupted) -> None:
+    desk.write("a.pt", "1")
+    desk.shipper.finish()
+    assert [one.complete for one in kept(desk)] == [None]
+    desk.name("a.pt")
+    store.reset()
+    assert desk.shipper.ship_complete() == Shipped()
+    assert store.counts == {"put": 1}
+    (found,) = kept(desk)
+    assert found.complete is not None
+
+
+def test_the_same_content_completed_again_is_a_version_of_its_own(desk: Desk) -> None:
+    for _ in range(2):
+        desk.replace("last.pt", "same")
+        desk.shipper.ship_complete()
+    assert [one.complete.ordinal for one in kept(desk) if one.complete] == [2, 1]
+
+
+def test_a_file_renamed_into_a_folder_waits_a_moment_because_it_may_be_only_a_part(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write(folder, "step-5/model.bin", "12")
-    shipper.ship()
-    write(folder, "step-5/deep/optimizer.bin", "3")
-    assert shipper.ship() == Shipped()
-    assert shipper.ship() == Shipped(2, 3)
-    found = newest(run)
-    assert found is not None
+    desk.replace("state/model.safetensors", "1")
+    assert desk.shipper.ship_complete() == Shipped()
+    monkeypatch.setattr("muster.workdir.checkpoint_shipper.ALONE", 0.0)
+    assert desk.shipper.ship_complete() == Shipped(1, 1)
+
+
+def test_a_part_that_was_sent_as_complete_loses_its_mark_when_more_comes(desk: Desk) -> None:
+    desk.replace("state/model.safetensors", "1")
+    desk.shipper.ship_complete(last=True)
+    desk.write("state/optimizer.bin", "half")
+    assert desk.shipper.ship_complete() == Shipped()
+    (found,) = kept(desk)
+    assert found.complete is None
+    desk.name("state")
+    desk.shipper.ship_complete()
+    assert [(one.name, one.complete is not None) for one in kept(desk)] == [
+        ("state", True),
+        ("state/model.safetensors", False),
+    ]
+
+
+# --- in place --------------------------------------------------------------------------------------------
+
+
+def test_an_entry_is_sent_when_it_has_not_changed_between_two_looks(desk: Desk, store: Interrupted) -> None:
+    desk.write("epoch-1.pt", "111", at=1000.0)
+    assert desk.shipper.ship() == Shipped()
+    desk.write("epoch-1.pt", "1111", at=1001.0)
+    assert desk.shipper.ship() == Shipped()
+    assert desk.shipper.ship() == Shipped(1, 4)
+    assert keys(store) == ["000001/files/epoch-1.pt", "000001/manifest.json"]
+    assert [one.complete for one in kept(desk)] == [None]
+    store.reset()
+    assert desk.shipper.ship() == desk.shipper.finish() == Shipped()
+    assert store.counts == {}
+
+
+def test_a_folder_is_one_checkpoint_and_waits_for_all_its_files(desk: Desk) -> None:
+    desk.write("step-5/model.bin", "12")
+    desk.shipper.ship()
+    desk.write("step-5/deep/optimizer.bin", "3")
+    assert desk.shipper.ship() == Shipped()
+    assert desk.shipper.ship() == Shipped(2, 3)
+    (found,) = kept(desk)
     assert (found.number, found.name, found.manifest.bytes) == (1, "step-5", 3)
 
 
-def test_the_list_comes_last(folder: Path, store: Interrupted, run: RunFolder, shipper: CheckpointShipper) -> None:
-    write(folder, "a/1", "1")
-    write(folder, "a/2", "2")
-    seen = []
-    store.after = lambda: seen.append(newest(run))
-    shipper.finish()
-    assert seen == [None, None]
-    assert newest(run) is not None
+def test_what_is_complete_inside_is_not_sent_once_more_with_the_rest(desk: Desk) -> None:
+    desk.step("run/step-1", model="1")
+    desk.write("run/log.txt", "line")
+    desk.shipper.finish()
+    assert [(one.name, [entry.path for entry in one.manifest.files]) for one in kept(desk)] == [
+        ("run", ["run/log.txt"]),
+        ("run/step-1", ["run/step-1/model"]),
+    ]
 
 
-def test_work_under_way_is_never_sent(folder: Path, store: Interrupted, shipper: CheckpointShipper) -> None:
-    for name in (".hidden", "a.pt.tmp", "b.partial", ".dir/x", "c.tmp/x"):
-        write(folder, name, "1")
-    (folder / "empty").mkdir()
-    shipper.ship()
-    shipper.ship()
-    assert shipper.finish() == Shipped()
+def test_of_each_kind_of_name_that_was_written_in_place_one_is_told_once(desk: Desk) -> None:
+    for name in ("step-1/model", "step-2/model", "last.pt"):
+        desk.write(name, name, at=1000.0)
+    desk.replace("good.pt", "1")
+    desk.shipper.ship()
+    assert desk.shipper.in_place() == []
+    desk.shipper.ship()
+    assert desk.shipper.in_place() == ["last.pt", "step-1/model"]
+    desk.write("step-3/model", "1")
+    desk.write("last.pt", "2")
+    desk.shipper.finish()
+    assert desk.shipper.in_place() == []
+
+
+def test_work_under_way_is_never_sent(desk: Desk, store: Interrupted) -> None:
+    for name in (".hidden", "a.pt.tmp", "b.partial", ".dir/x", "c.tmp/x", "d/x.tmp"):
+        desk.write(name, "1")
+    (desk.folder / "empty").mkdir()
+    desk.shipper.ship()
+    desk.shipper.ship()
+    assert desk.shipper.finish() == Shipped()
     assert keys(store) == []
 
 
-def test_the_script_may_say_that_one_is_complete(folder: Path, store: Interrupted, shipper: CheckpointShipper) -> None:
-    write(folder, "a.pt", "1")
-    write(folder, "b.pt", "1")
-    write(folder, "c/model", "1")
-    assert shipper.complete(folder / "a.pt")
-    assert shipper.complete(Path("checkpoints/c/model"))
-    assert shipper.ship() == Shipped(2, 2)
-    assert keys(store) == ["000001/files/a.pt", "000001/manifest.json", "000002/files/c/model", "000002/manifest.json"]
-    assert shipper.complete(Path("b.pt"))
-    assert shipper.ship() == Shipped(1, 1)
+def test_what_came_with_the_code_is_not_sent(store: Interrupted, tmp_path: Path) -> None:
+    (tmp_path / "code" / "checkpoints").mkdir(parents=True)
+    (tmp_path / "code" / "checkpoints" / "pretrained.pt").write_text("given")
+    assert Desk(store, tmp_path).shipper.finish() == Shipped()
+    assert store.counts == {}
 
 
-@pytest.mark.parametrize("path", ["", ".", "..", "/etc/hostname", "missing.pt", "../train.py", "/"])
-def test_a_path_elsewhere_is_not_taken_for_a_checkpoint(folder: Path, shipper: CheckpointShipper, path: str) -> None:
-    write(folder.parent, "train.py", "")
-    assert not shipper.complete(Path(path))
+def test_the_newest_has_the_highest_number(desk: Desk) -> None:
+    desk.write("epoch-10", "10", at=1010.0)
+    desk.write("epoch-9", "9", at=1009.0)
+    desk.write("epoch-11/model", "11", at=1011.0)
+    desk.shipper.finish()
+    assert [checkpoint.name for checkpoint in kept(desk)] == ["epoch-11", "epoch-10", "epoch-9"]
 
 
-def test_the_newest_has_the_highest_number(folder: Path, run: RunFolder, shipper: CheckpointShipper) -> None:
-    write(folder, "epoch-10", "10", at=1010.0)
-    write(folder, "epoch-9", "9", at=1009.0)
-    write(folder, "epoch-11/model", "11", at=1011.0)
-    shipper.finish()
-    assert [checkpoint.name for checkpoint in checkpoints(run, "main")] == ["epoch-11", "epoch-10", "epoch-9"]
-
-
-def test_one_that_is_overwritten_leaves_two_versions(
-    folder: Path, store: Interrupted, run: RunFolder, shipper: CheckpointShipper
-) -> None:
-    write(folder, "other", "x", at=500.0)
-    for version in range(1, 5):
-        write(folder, "last.pt", str(version), at=1000.0 + version)
-        assert shipper.finish().files == (2 if version == 1 else 1)
-    assert [(one.number, one.name) for one in checkpoints(run, "main")] == [
-        (5, "last.pt"),
-        (4, "last.pt"),
-        (1, "other"),
-    ]
-    assert [key for key in keys(store) if key.startswith(("000002", "000003"))] == []
-    write(folder, "last.pt", "3", at=2000.0)
-    assert shipper.finish() == Shipped(1, 1)
-
-
-def test_one_that_changes_while_it_is_sent_was_not_complete(
-    folder: Path, store: Interrupted, run: RunFolder, shipper: CheckpointShipper
-) -> None:
-    write(folder, "a.pt", "1")
-    shipper.ship()
-    store.after = lambda: write(folder, "a.pt", "12", at=2000.0)
-    assert shipper.ship() == Shipped()
-    assert newest(run) is None
-    store.after = (folder / "a.pt").unlink
-    assert shipper.finish() == Shipped()
-    assert newest(run) is None
-
-
-def test_one_that_cannot_be_read_is_named_and_the_others_are_sent(
-    folder: Path, store: Interrupted, shipper: CheckpointShipper, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_that_cannot_be_read_is_named_and_the_others_are_sent(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(place: Path) -> str:
-        if place.name == "locked":
+        if place.name.startswith("locked"):
             raise PermissionError(13, "Permission denied")
         return sha256_of(place)
 
-    monkeypatch.setattr("muster.workdir.checkpoints.sha256_of", refuse)
-    write(folder, "locked", "1")
-    write(folder, "open", "1")
-    assert shipper.finish() == Shipped(1, 1, ("locked: Permission denied",))
+    monkeypatch.setattr("muster.workdir.checkpoint_shipper.sha256_of", refuse)
+    desk.write("locked", "1")
+    desk.replace("locked too", "1")
+    desk.write("open", "1")
+    assert desk.shipper.finish() == Shipped(1, 1, ("locked too: Permission denied", "locked: Permission denied"))
 
 
-def test_a_restarted_node_goes_on_and_sends_nothing_twice(folder: Path, store: Interrupted, run: RunFolder) -> None:
-    write(folder, "a.pt", "1")
-    CheckpointShipper(store, PREFIX, folder).finish()
+# --- a node that starts again ----------------------------------------------------------------------------
+
+
+def test_a_restarted_node_goes_on_and_sends_nothing_twice(desk: Desk, store: Interrupted) -> None:
+    desk.write("a.pt", "1")
+    desk.replace("b.pt", "1")
+    desk.shipper.finish()
     store.put(f"{PREFIX}/000007/files/half", b"a part that was never finished")
     store.put(f"{PREFIX}/000003/manifest.json", b"damaged")
-    again = CheckpointShipper(store, PREFIX, folder)
-    write(folder, "a.pt", "1", at=3000.0)
-    assert again.finish() == Shipped()
-    write(folder, "b.pt", "2")
-    assert again.finish() == Shipped(1, 1)
-    assert [one.number for one in checkpoints(run, "main")] == [8, 1]
+    again = desk.again()
+    again.write("a.pt", "1", at=3000.0)
+    assert again.shipper.finish() == Shipped()
+    again.replace("c.pt", "2")
+    assert again.shipper.finish() == Shipped(1, 1)
+    assert [one.number for one in kept(desk)] == [8, 2, 1]
 
 
-def test_a_checkpoint_is_laid_out_as_it_was(
-    folder: Path, run: RunFolder, shipper: CheckpointShipper, tmp_path: Path
-) -> None:
+def test_a_node_that_lost_its_folder_goes_on_counting(desk: Desk, store: Interrupted, tmp_path: Path) -> None:
+    for version in "12":
+        desk.replace("last.pt", version)
+        desk.shipper.ship_complete()
+    fresh = Desk(store, tmp_path / "elsewhere")
+    fresh.replace("last.pt", "3")
+    fresh.shipper.ship_complete()
+    assert [one.complete.ordinal for one in kept(fresh) if one.complete] == [3, 2]
+
+
+def test_a_manifest_that_does_not_say_so_is_not_complete(desk: Desk, store: Interrupted) -> None:
+    store.put(f"{PREFIX}/000001/files/step-1/model", b"1")
+    entry = {"path": "step-1/model", "size": 1, "sha256": "x", "executable": False}
+    store.put(f"{PREFIX}/000001/manifest.json", json.dumps({"version": 1, "files": [entry]}).encode())
+    (found,) = kept(desk)
+    assert (found.name, found.complete) == ("step-1", None)
+
+
+@pytest.mark.parametrize("name", ["../x", "other", "/", "step-1/model/x"])
+def test_a_manifest_that_names_another_place_is_not_read(desk: Desk, store: Interrupted, name: str) -> None:
+    entry = {"path": "step-1/model", "size": 1, "sha256": "x", "executable": False}
+    value = {"version": 1, "files": [entry], "name": name, "complete": {"at": 1, "generation": 1, "ordinal": 1}}
+    store.put(f"{PREFIX}/000001/manifest.json", json.dumps(value).encode())
+    assert kept(desk) == []
+
+
+# --- fetched by a user -----------------------------------------------------------------------------------
+
+
+def test_a_checkpoint_is_laid_out_as_it_was(desk: Desk, tmp_path: Path) -> None:
     odd = os.fsdecode(b"caf\xe9 #\n")
-    write(folder, f"step-5/deep/{odd}", "content")
-    write(folder, "step-5/manifest.json", "{}")
-    shipper.finish()
+    desk.write(f"run/step-5/deep/{odd}", "content")
+    desk.write("run/step-5/manifest.json", "{}")
+    desk.name("run/step-5")
+    desk.shipper.finish()
     into = tmp_path / "late" / "checkpoints"
-    fetched = fetch_checkpoint(run, "main", into)
+    fetched = fetch_checkpoint(desk.run, "main", into)
     assert fetched is not None
-    assert fetched.name == "step-5"
-    assert (into / "step-5" / "deep" / odd).read_text() == "content"
-    assert (into / "step-5" / "manifest.json").read_text() == "{}"
-    assert [path.name for path in into.iterdir()] == ["step-5"]
+    assert fetched.name == "run/step-5"
+    assert (into / "run" / "step-5" / "deep" / odd).read_text() == "content"
+    assert (into / "run" / "step-5" / "manifest.json").read_text() == "{}"
+    assert [path.name for path in into.iterdir()] == ["run"]
 
 
-def test_where_there_is_none_nothing_is_laid_out(run: RunFolder, tmp_path: Path) -> None:
-    assert newest(run) is None
-    assert fetch_checkpoint(run, "main", tmp_path / "into") is None
+def test_where_there_is_none_nothing_is_laid_out(desk: Desk, tmp_path: Path) -> None:
+    assert newest(desk) is None
+    assert fetch_checkpoint(desk.run, "main", tmp_path / "into") is None
     assert not (tmp_path / "into").exists()
 
 
-def test_a_damaged_one_is_passed_over_for_the_one_before(
-    folder: Path, store: Interrupted, run: RunFolder, shipper: CheckpointShipper, tmp_path: Path
+def test_a_user_gets_one_that_is_not_known_to_be_complete_only_where_there_is_no_other(
+    desk: Desk, tmp_path: Path
 ) -> None:
-    write(folder, "epoch-1", "1", at=1001.0)
-    write(folder, "epoch-2", "2", at=1002.0)
-    write(folder, "epoch-3", "3", at=1003.0)
-    shipper.finish()
+    desk.write("in-place", "1")
+    desk.shipper.finish()
+    found = fetch_checkpoint(desk.run, "main", tmp_path / "one")
+    assert found is not None
+    assert found.name == "in-place"
+    desk.replace("whole", "1")
+    desk.shipper.ship_complete()
+    desk.write("later in place", "1")
+    desk.shipper.finish()
+    found = fetch_checkpoint(desk.run, "main", tmp_path / "two")
+    assert found is not None
+    assert found.name == "whole"
+
+
+def test_a_damaged_one_is_passed_over_for_the_one_before(desk: Desk, store: Interrupted, tmp_path: Path) -> None:
+    for epoch in "123":
+        desk.replace(f"epoch-{epoch}", epoch)
+        desk.shipper.ship_complete()
     store.put(f"{PREFIX}/000003/files/epoch-3", b"x")
     store.delete(f"{PREFIX}/000002/files/epoch-2")
-    fetched = fetch_checkpoint(run, "main", tmp_path / "into")
+    fetched = fetch_checkpoint(desk.run, "main", tmp_path / "into")
     assert fetched is not None
     assert fetched.name == "epoch-1"
     assert [path.name for path in (tmp_path / "into").iterdir()] == ["epoch-1"]
     store.delete(f"{PREFIX}/000001/files/epoch-1")
     with pytest.raises(StoreError, match=r"epoch-3.* is damaged"):
-        fetch_checkpoint(run, "main", tmp_path / "other")
+        fetch_checkpoint(desk.run, "main", tmp_path / "other")
 
 
-def test_what_the_node_has_itself_is_not_overwritten(folder: Path, run: RunFolder, shipper: CheckpointShipper) -> None:
-    write(folder, "last.pt", "old")
-    shipper.finish()
-    write(folder, "last.pt", "newer than what was sent")
-    assert fetch_checkpoint(run, "main", folder) is not None
-    assert (folder / "last.pt").read_text() == "newer than what was sent"
+def test_what_stands_there_is_not_overwritten_unless_the_user_wants_it(desk: Desk, tmp_path: Path) -> None:
+    into = tmp_path / "into"
+    for text in ("epoch 1", "epoch 2"):
+        desk.replace("last.pt", text)
+        desk.shipper.finish()
+        fetch_checkpoint(desk.run, "main", into)
+        assert (into / "last.pt").read_text() == "epoch 1"
+    fetch_checkpoint(desk.run, "main", into, over=True)
+    assert (into / "last.pt").read_text() == "epoch 2"
 
 
-def test_a_user_who_fetches_again_gets_the_newer_version(
-    folder: Path, run: RunFolder, shipper: CheckpointShipper, tmp_path: Path
-) -> None:
-    for at, text in ((1000.0, "epoch 1"), (2000.0, "epoch 2")):
-        write(folder, "last.pt", text, at)
-        shipper.finish()
-        fetch_checkpoint(run, "main", tmp_path / "into", over=True)
-        assert (tmp_path / "into" / "last.pt").read_text() == text
-
-
-def test_a_place_that_is_no_folder_is_told(
-    folder: Path, run: RunFolder, shipper: CheckpointShipper, tmp_path: Path
-) -> None:
-    write(folder, "last.pt", "1")
-    shipper.finish()
+def test_a_place_that_is_no_folder_is_told(desk: Desk, tmp_path: Path) -> None:
+    desk.replace("last.pt", "1")
+    desk.shipper.finish()
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="cannot"):
-        fetch_checkpoint(run, "main", tmp_path / "file")
+        fetch_checkpoint(desk.run, "main", tmp_path / "file")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from ..node.watching import watch
+from ..node.watching import Tail, watch
 
 if TYPE_CHECKING:
     from ..launching import Run
@@ -16,15 +16,21 @@ if TYPE_CHECKING:
     from .screen import Screen
 
 
-def watched(run: Run, shown: Screen) -> Result | None:
-    """Shows the run until it has ended."""
-    return asyncio.run(_watch(run, shown))
+class Following:
+    """Shows the run until it has ended; each of its lines once, however often the watching is broken off."""
+
+    def __init__(self, run: Run, shown: Screen) -> None:
+        self._run, self._shown = run, shown
+        self._tail = Tail(run.folder, shown.lines)
+
+    def __call__(self) -> Result | None:
+        return asyncio.run(_watch(self._run, self._shown, self._tail))
 
 
-async def _watch(run: Run, shown: Screen) -> Result | None:
+async def _watch(run: Run, shown: Screen, tail: Tail) -> Result | None:
     looking = asyncio.ensure_future(_look_after(run, shown))
     try:
-        seen = await watch(run.folder, shown.lines, shown.state, alive=lambda: not looking.done())
+        seen = await watch(run.folder, tail, shown.state, alive=lambda: not looking.done())
         ended = await looking
     finally:
         looking.cancel()

@@ -22,6 +22,11 @@ _WORDS = {
         "main": ", which computes too",
         "retries": "a failed rank starts all again, from the last checkpoint",
     },
+    "tensorflow": {
+        "workers": 1,
+        "main": ", which is the chief and computes too",
+        "retries": "a failed node starts all again, from the last checkpoint",
+    },
 }
 
 

@@ -53,10 +53,10 @@ def command(
             sys.stdout.flush()
 
     if follow:
-        from ..node.watching import watch
+        from ..node.watching import Tail, watch
 
         try:
-            asyncio.run(watch(folder, show, lambda _state: None, alive=Pulse(folder)))
+            asyncio.run(watch(folder, Tail(folder, show), lambda _state: None, alive=Pulse(folder)))
         except KeyboardInterrupt:
             sys.exit(130)
         return

@@ -16,8 +16,11 @@ VERBS = {
     "ps": "List runs.",
     "status": "Show one run: its state, nodes, last values and end.",
     "logs": "Show a run's lines, merged in time.",
+    "scale": "Change the number of workers of an elastic run.",
     "stop": "Stop a run, and wait until it has ended.",
     "outputs": "List or fetch what a run's script left.",
+    "setup": "Build and install what a framework needs, such as Horovod.",
+    "convert": "Print a job, Oracle ADS files included, in Muster's own format.",
     "schema": "Print the JSON Schema of job files.",
     "node": "Be one node of a run; all it needs is in its environment.",
 }

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from .code_option import takes_code
+
 if TYPE_CHECKING:
     from ..launching import Run
     from .screen import Screen
@@ -17,11 +19,20 @@ if TYPE_CHECKING:
 @click.command(help="Run JOB as one cluster. The exit code is the script's own (docs/exit-codes.md has the others).")
 @click.argument("job", type=click.Path(path_type=Path), default="job.yaml")
 @click.option("--on", metavar="TARGET", help="A target of muster.toml; by default its default, else local.")
+@takes_code
 @click.option("--detach", is_flag=True, help="Print the run's id and return; the run needs no terminal.")
 @click.option("--resume", metavar="RUN", help="Take up a run whose launcher died before all its nodes were started.")
 @click.option("--work-dir", metavar="URL", help="With --resume: where the run is, if it was launched elsewhere.")
 @click.option("--quiet", is_flag=True, help="Show nothing but errors.")
-def command(job: Path, on: str | None, detach: bool, resume: str | None, work_dir: str | None, quiet: bool) -> None:
+def command(
+    job: Path,
+    on: str | None,
+    code: Path | None,
+    detach: bool,
+    resume: str | None,
+    work_dir: str | None,
+    quiet: bool,
+) -> None:
     from .. import launching
     from .screen import screen
 
@@ -35,7 +46,11 @@ def command(job: Path, on: str | None, detach: bool, resume: str | None, work_di
         if resume:
             run = launching.resume(resume, work_dir, detach, shown.say)
         else:
-            run = launching.start(launching.plan(launching.load(job), on, job.parent), detach, shown.say)
+            read, where = launching.load_both(job)
+            plan = launching.plan(read, on, job.parent, code)
+            if where:
+                shown.say(where.unused(plan.kind))
+            run = launching.start(plan, detach, shown.say)
         if detach:
             click.echo(run.id)
             return
@@ -44,16 +59,17 @@ def command(job: Path, on: str | None, detach: bool, resume: str | None, work_di
 
 def follow(run: Run, shown: Screen) -> int:
     """Shows the run until it has ended. The first Ctrl-C stops it, the second ends it at once."""
-    from .following import watched
+    from .following import Following
 
     shown.begin(run.id)
+    watched = Following(run, shown)
     try:
-        result = watched(run, shown)
+        result = watched()
     except KeyboardInterrupt:
         shown.say("stopping; once more to end it at once")
         try:
             run.stop("stopped from its terminal", wait=False)
-            result = watched(run, shown)  # a script's last words are often where it saved
+            result = watched()  # a script's last words are often where it saved
         except KeyboardInterrupt:
             run.end()
             result = run.poll()

@@ -12,6 +12,7 @@ _QUIET = "TORCH_CPP_LOG_LEVEL" not in os.environ
 if _QUIET:
     os.environ["TORCH_CPP_LOG_LEVEL"] = "ERROR"
 
+from torch.distributed.elastic.multiprocessing import SignalException  # noqa: E402
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError  # noqa: E402
 from torch.distributed.run import parse_args, run  # noqa: E402
 
@@ -35,6 +36,8 @@ if __name__ == "__main__":
         del os.environ["TORCH_CPP_LOG_LEVEL"]  # it was for us, not for the ranks
     try:
         run(parse_args(sys.argv[1:]))
+    except SignalException as asked:
+        sys.exit(128 + asked.sigval)  # it has ended its ranks, and was asked to: no page of a traceback
     except ChildFailedError as error:
         _, first = error.get_first_failure()
         # Once one has failed, torchrun ends the others: what it ended itself is no cause.

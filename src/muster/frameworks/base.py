@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from ..spec.job import Job
 from ..workdir.records import MainConfig, Member
@@ -34,6 +34,8 @@ class Scene:
     """Every computing node; known only where the framework gathers."""
     fixed_ports: bool = True
     """False on one machine, where default ports would collide and every service takes a free one."""
+    interface: str = ""
+    """The name of the network interface that has the address, where it is known."""
 
     @property
     def options(self) -> dict[str, object]:
@@ -61,6 +63,8 @@ class Command:
     """The user's script, whose end is the node's; otherwise a service, which must stay up."""
     streams: int = 0
     """How many ranks it starts by itself, each of which writes to a pipe of its own instead of to this process's."""
+    conducts: bool = False
+    """A launcher of the framework's own on main: it has processes started on the nodes, as `conductor.py` tells."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,25 @@ class HttpCount:
     url: str
     field: str
     least: int
+
+
+@dataclass(frozen=True)
+class PortsAnswer:
+    """Ready when somebody listens at each of these, by the node's name: (address, port)."""
+
+    places: Mapping[str, tuple[str, int]]
+
+
+Probe: TypeAlias = HttpCount | PortsAnswer
+
+
+@dataclass(frozen=True)
+class Objection:
+    """Something that a job asks for and its framework cannot do."""
+
+    field: str
+    message: str
+    fix: str
 
 
 @dataclass(frozen=True)
@@ -97,6 +120,10 @@ class Framework:
     roles: ClassVar[frozenset[str]] = frozenset({"main", "worker"})
     probed: ClassVar[bool] = False
     """Whether `ready` has something to ask."""
+    probe_binds: ClassVar[bool] = True
+    """Whether its answer must come within the job's timeout; not where it waits for the user's own code."""
+    script_retried: ClassVar[bool] = False
+    """Whether a script that main alone runs is started again when it failed, while the job has retries."""
     entry_needed: ClassVar[bool] = True
     """False where a cluster without a script is of use."""
 
@@ -104,13 +131,20 @@ class Framework:
         """The options of its own that a job may give. Their kinds are imported here: no node needs them."""
         return {}
 
+    def objections(self, job: Job) -> Iterable[Objection]:
+        """What of this job it cannot do."""
+        return ()
+
     def gathers(self, job: Job) -> bool:
-        """Whether no node starts before all are known, because each must be told of the others."""
-        return not job.workers.elastic
+        """Whether no node starts before all are known, because each must be told of the others.
+
+        Where the size is elastic, all start anew, from their checkpoint, whenever it changes.
+        """
+        return True
 
     def survives_loss(self, job: Job) -> bool:
         """Whether the cluster goes on by itself when a worker is lost."""
-        return job.workers.elastic
+        return False
 
     def restarts_itself(self, job: Job) -> bool:
         """Whether the framework's own engine uses the job's retries up, so that Muster must not."""
@@ -119,6 +153,14 @@ class Framework:
     def script_everywhere(self, job: Job) -> bool:
         """Whether every computing node runs the script, or main alone."""
         return True
+
+    def main_computes(self, job: Job) -> bool:
+        """Whether main does a worker's work beside its own."""
+        return job.role("main").computes
+
+    def awaited(self, job: Job) -> frozenset[str]:
+        """The roles whose scripts must have ended before the run has; the others are ended then."""
+        return frozenset({"main", "worker"})
 
     def processes(self, job: Job, gpus: int) -> int:
         """How many processes a node runs."""
@@ -140,7 +182,15 @@ class Framework:
         """What runs the user's script on this node."""
         return ()
 
-    def ready(self, scene: Scene, least: int) -> HttpCount | None:
+    def hired(self, scene: Scene, order: Mapping[str, Any]) -> Command:
+        """A process on this node that the framework's own launcher ordered, which runs on main."""
+        raise NotImplementedError(f"{self.name} starts no processes through main")
+
+    def retire(self, scene: Scene, nodes: Sequence[str]) -> Command | None:
+        """What main runs before these nodes leave, so that nothing of value goes with them."""
+        return None
+
+    def ready(self, scene: Scene, least: int) -> Probe | None:
         """What main asks, beside every node having started, before the cluster counts as ready."""
         return None
 

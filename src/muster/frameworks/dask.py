@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..spec.job import Job
-from .base import Command, Framework, HttpCount, Port, Scene
+from .base import Command, Framework, HttpCount, Objection, Port, Scene
 
 if TYPE_CHECKING:
     from ..spec.fields import Kind
 
 _SCHEDULER, _DASHBOARD = 8786, 8787
-_WORKERS, _NANNIES = (8700, 8800), (3000, 3100)
+_RANGES = {"--worker-port": "8700:8800", "--nanny-port": "3000:3100"}
 _DEATH_TIMEOUT = 60.0
+_TLS = ("tls_ca_file", "tls_cert", "tls_key")
 
 
 class Dask(Framework):
@@ -26,6 +28,7 @@ class Dask(Framework):
     entry_needed = False
 
     def options(self) -> Mapping[str, Kind]:
+        from ..spec.code_paths import CodeFile
         from ..spec.fields import Duration, Integer, TextList
 
         return {
@@ -35,7 +38,17 @@ class Dask(Framework):
             "port": Integer(min=1, max=65535),
             "dashboard_port": Integer(min=1, max=65535),
             "start_args": TextList(),
+            **{name: CodeFile() for name in _TLS},
         }
+
+    def objections(self, job: Job) -> Iterator[Objection]:
+        roles = ("main", "worker") if job.workers.max else ("main",)
+        given = {role: [name for name in _TLS if job.options_of(role).get(name)] for role in roles}
+        if any(given.values()) and any(len(names) < len(_TLS) for names in given.values()):
+            why = f"TLS takes {', '.join(_TLS)}, all three, on main and on the workers"
+            own = next((role for role in roles if given[role] and not job.options.keys() & set(_TLS)), None)
+            field = f"{own}.options" if own else "options"
+            yield Objection(field, why, "Give all of them, to both; or take them out.")
 
     def gathers(self, job: Job) -> bool:
         return False
@@ -44,6 +57,9 @@ class Dask(Framework):
         return True
 
     def script_everywhere(self, job: Job) -> bool:
+        return False
+
+    def main_computes(self, job: Job) -> bool:
         return False
 
     def processes(self, job: Job, gpus: int) -> int:
@@ -56,7 +72,9 @@ class Dask(Framework):
                 Port("scheduler", _integer(options, "port", _SCHEDULER)),
                 Port("dashboard", _integer(options, "dashboard_port", _DASHBOARD)),
             )
-        return (Port("workers", *_WORKERS), Port("nannies", *_NANNIES))
+        ranges, _ = _ports_apart(_words(job.options_of("worker")))
+        bounds = ([int(number) for number in re.findall(r"\d+", text)][:2] or [0] for text in ranges.values())
+        return tuple(Port(name, *numbers) for name, numbers in zip(("workers", "nannies"), bounds, strict=True))
 
     def services(self, scene: Scene) -> tuple[Command, ...]:
         return (_scheduler(scene),) if scene.role == "main" else (_worker(scene),)
@@ -64,14 +82,20 @@ class Dask(Framework):
     def scripts(self, scene: Scene) -> tuple[Command, ...]:
         if scene.role != "main" or not scene.job.entry:
             return ()
-        address = f"tcp://{scene.main.address}:{scene.main.ports['scheduler']}"
+        address = _address(scene)
         env = {
             # Dask's own setting: a bare `Client()` then finds this cluster.
             "DASK_SCHEDULER_ADDRESS": address,
-            "SCHEDULER_IP": scene.main.address,
+            # Scripts made for ADS put the two together, and with TLS expect its scheme here.
+            "SCHEDULER_IP": address.rpartition(":")[0] if _certificates(scene) else scene.main.address,
             "SCHEDULER_PORT": str(scene.main.ports["scheduler"]),
+            **_tls_settings(scene),
         }
         return (Command("script", (scene.python, *scene.entry_argv()), env, script=True),)
+
+    def retire(self, scene: Scene, nodes: Sequence[str]) -> Command | None:
+        helper = Path(__file__).with_name("_dask_retire.py")
+        return Command("retire", (scene.python, str(helper), _address(scene), *nodes), _tls_settings(scene))
 
     def ready(self, scene: Scene, least: int) -> HttpCount | None:
         url = f"http://{scene.main.address}:{scene.main.ports['dashboard']}/json/counts.json"
@@ -90,25 +114,69 @@ def _scheduler(scene: Scene) -> Command:
         *(scene.python, "-m", "distributed.cli.dask_scheduler"),
         *("--host", scene.main.address, "--port", str(ports["scheduler"])),
         *("--dashboard-address", f"{scene.main.address}:{ports['dashboard']}"),
+        *_tls_words(scene),
+        # Only main's own: what the job says for all is said to the workers.
+        *_words(scene.job.role("main").options),
     )
-    return Command("scheduler", argv, defaults=_defaults(scene))
+    return Command("scheduler", argv, _tls_settings(scene), _defaults(scene))
 
 
 def _worker(scene: Scene) -> Command:
     options = scene.options
     argv = [scene.python, "-m", "distributed.cli.dask_worker"]
-    argv += [f"tcp://{scene.main.address}:{scene.main.ports['scheduler']}"]
+    argv += [_address(scene)]
     # Without its pages a worker still serves its metrics, and on every address unless it is told one.
     argv += ["--no-dashboard", "--dashboard-address", f"{scene.address}:0"]
     argv += ["--name", scene.node, "--local-directory", str(_scratch(scene))]
     argv += ["--host", scene.address, "--nworkers", str(scene.processes)]
     argv += ["--nthreads", str(_integer(options, "nthreads", 1))]
     argv += ["--death-timeout", str(options.get("death_timeout", _DEATH_TIMEOUT))]
+    argv += _tls_words(scene)
+    ranges, others = _ports_apart(_words(options))
     if scene.fixed_ports:
-        argv += ["--worker-port", "{}:{}".format(*_WORKERS), "--nanny-port", "{}:{}".format(*_NANNIES)]
+        argv += [word for option in ranges.items() for word in option]
+    argv += others
+    return Command("worker", tuple(argv), _tls_settings(scene), _defaults(scene))
+
+
+def _address(scene: Scene) -> str:
+    scheme = "tls" if _certificates(scene) else "tcp"
+    return f"{scheme}://{scene.main.address}:{scene.main.ports['scheduler']}"
+
+
+def _certificates(scene: Scene) -> dict[str, str]:
+    """The files of TLS, by option; none where the cluster does without."""
+    given = {name: scene.options.get(name) for name in _TLS}
+    return {name: str(scene.code / path) for name, path in given.items() if isinstance(path, str)}
+
+
+def _tls_words(scene: Scene) -> list[str]:
+    return [word for name, path in _certificates(scene).items() for word in (f"--{name.replace('_', '-')}", path)]
+
+
+def _tls_settings(scene: Scene) -> dict[str, str]:
+    """Dask's own settings, by which a client in any of the processes finds the certificates."""
+    names = ("CA_FILE", "CLIENT__CERT", "CLIENT__KEY")
+    files = _certificates(scene).values()
+    return {f"DASK_DISTRIBUTED__COMM__TLS__{name}": path for name, path in zip(names, files, strict=False)}
+
+
+def _words(options: Mapping[str, object]) -> list[str]:
     extra = options.get("start_args", ())
-    argv += [str(word) for word in extra] if isinstance(extra, (list, tuple)) else []
-    return Command("worker", tuple(argv), defaults=_defaults(scene))
+    return [str(word) for word in extra] if isinstance(extra, (list, tuple)) else []
+
+
+def _ports_apart(words: list[str]) -> tuple[dict[str, str], list[str]]:
+    """The ranges of ports among the words of a worker, or Muster's own, and all other words."""
+    ranges, others = dict(_RANGES), []
+    rest = iter(words)
+    for word in rest:
+        name, equals, value = word.partition("=")
+        if name in ranges:
+            ranges[name] = value if equals else next(rest, "")
+        else:
+            others.append(word)
+    return ranges, others
 
 
 def _defaults(scene: Scene) -> dict[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from itertools import dropwhile, takewhile
 from pathlib import Path
@@ -16,8 +15,6 @@ if TYPE_CHECKING:
     from ..spec.fields import Kind
 
 _PORT = 29400
-_LAST_CALL = 15
-"""Seconds that torchrun waits for further nodes once the least are there. A node that comes later makes all restart."""
 
 _LOST_PEER = re.compile(
     r"gloo/transport|connectFullMesh|monitoredBarrier|Watchdog caught collective operation timeout"
@@ -90,13 +87,21 @@ def _ranks(scene: Scene) -> tuple[Command, ...]:
         "LOCAL_WORLD_SIZE": str(own.processes),
         "GROUP_RANK": str(sorted(member.first_rank for member in scene.members).index(own.first_rank)),
         "GROUP_WORLD_SIZE": str(len(scene.members)),
+        # All of one role, as torchrun has it unless told otherwise.
+        "ROLE_NAME": "default",
+        "ROLE_WORLD_SIZE": str(world),
+        # What libraries know by that the ranks are started already, and need not be by them.
+        "TORCHELASTIC_RUN_ID": scene.run,
         "TORCHELASTIC_RESTART_COUNT": str(scene.main.generation - 1),
+        "TORCHELASTIC_MAX_RESTARTS": str(scene.job.retries),
+        # There is no agent that holds the store: rank 0 does.
+        "TORCHELASTIC_USE_AGENT_STORE": "False",
     }
     return tuple(
         Command(
             f"rank {rank}",
             (scene.python, *scene.entry_argv()),
-            {**shared, "RANK": str(rank), "LOCAL_RANK": str(rank - own.first_rank)},
+            {**shared, "RANK": str(rank), "ROLE_RANK": str(rank), "LOCAL_RANK": str(rank - own.first_rank)},
             _defaults(scene),
             rank=rank,
             script=True,
@@ -106,17 +111,16 @@ def _ranks(scene: Scene) -> tuple[Command, ...]:
 
 
 def _agent(scene: Scene) -> Command:
-    computing = 1 if scene.job.role("main").computes else 0
-    workers = scene.job.workers
     hosts_store = scene.role == "main"
     extra = scene.options.get("start_args", ())
     argv = (
         *(scene.python, str(_beside("_torchrun.py"))),
-        f"--nnodes={workers.min + computing}:{workers.max + computing}",
+        # Just those who have met: when the size changes, all start anew in a generation of that size.
+        f"--nnodes={len(scene.members)}",
         f"--nproc-per-node={scene.processes}",
-        *("--rdzv-backend=c10d", f"--rdzv-id={scene.run}"),
+        *("--rdzv-backend=c10d", f"--rdzv-id={scene.run}-{scene.main.generation}"),
         f"--rdzv-endpoint={scene.main.address}:{scene.main.ports['store']}",
-        f"--rdzv-conf=is_host={int(hosts_store)},last_call_timeout={_LAST_CALL}",
+        f"--rdzv-conf=is_host={int(hosts_store)}",
         f"--max-restarts={scene.job.retries}",
         # How soon a failed peer is noticed is what a restart costs.
         *("--monitor-interval=0.2", "--local-addr", scene.address),
@@ -142,10 +146,9 @@ def _defaults(scene: Scene) -> dict[str, str]:
     if scene.processes > 1:
         # Several ranks on a machine would each start a thread per core; torchrun has the same default.
         chosen["OMP_NUM_THREADS"] = "1"
-    if scene.address == "127.0.0.1":
+    if scene.interface:
         # Left alone, they listen on whatever address the machine's name stands for.
-        loopback = "lo0" if sys.platform == "darwin" else "lo"
-        chosen |= {"GLOO_SOCKET_IFNAME": loopback, "NCCL_SOCKET_IFNAME": loopback}
+        chosen |= {"GLOO_SOCKET_IFNAME": scene.interface, "NCCL_SOCKET_IFNAME": scene.interface}
     return chosen
 
 

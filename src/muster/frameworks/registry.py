@@ -1,4 +1,4 @@
-"""Which frameworks there are: two by name, the rest by entry point, each imported only when a job asks for it."""
+"""Which frameworks there are: four by name, the rest by entry point, each imported only when a job asks for it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 _BUILT_IN = {
     "dask": "muster.frameworks.dask:Dask",
+    "horovod": "muster.frameworks.horovod:Horovod",
     "pytorch": "muster.frameworks.pytorch:PyTorch",
+    "tensorflow": "muster.frameworks.tensorflow:TensorFlow",
 }
 
 
@@ -61,4 +63,4 @@ class Known:
         from ..spec.facts import Facts
 
         found = framework(name)
-        return Facts(elastic=found.elastic, roles=found.roles, options=found.options())
+        return Facts(found.elastic, found.roles, found.options(), found.objections)

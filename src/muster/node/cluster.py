@@ -1,7 +1,8 @@
 """What main decides for all, as a pure function: `step(cluster, event, now) -> (cluster, orders)`.
 
 It gathers the nodes, gives them ranks, says when the cluster is ready, starts a new generation when ranks fail and
-retries are left, and concludes: each of the ways a cluster ends, but those that a lone worker sees, ends here.
+retries are left or when the size changes, and concludes: each of the ways a cluster ends, but those that a lone
+worker sees, ends here.
 """
 
 from __future__ import annotations
@@ -17,28 +18,48 @@ from .messages import Again, Conclude, Done, Failed, Go, Hello, Left, Members, S
 
 PATIENCE = 5.0
 """How long a complaint about a lost peer waits for the cause to show itself."""
+ELASTIC_PATIENCE = 30.0
+"""The same where the loss of the peer itself is no reason to end: a machine may be gone without a word."""
+LAST_CALL = 15.0
+"""How long an elastic cluster that has enough nodes waits for the rest when it first forms."""
+SETTLE = 3.0
+"""How long it waits for others that may come as well, so that they cost one restart together."""
 
 
 @dataclass(frozen=True)
 class Terms:
     """What the job and its framework say about the cluster; never changes."""
 
-    expected: tuple[str, ...]
-    """The nodes beside main, by the names they have if the target names them."""
+    workers: int
+    """How many are wanted beside main, until the cluster is scaled."""
     least: int
-    """How many of them are enough."""
+    """How many workers are enough."""
+    most: int
+    """No more than these can be wanted."""
+    servers: int
+    """Parameter servers, which are all needed."""
     main_starts: bool
     """Main has processes of its own."""
     computing_main: bool
     gathers: bool
     survives_loss: bool
     script_everywhere: bool
+    awaited: frozenset[str]
+    """The roles whose scripts must have ended well before the run has."""
+    script_retried: bool
+    """A script that main alone runs is started again after a failure, while retries are left."""
     ephemeral: bool
     probed: bool
     """Ready takes an answer of the framework's own too."""
+    probe_binds: bool
+    """That answer must come within the timeout; false where it waits for the user's own code."""
     retries: int
     timeout: float
     ttl: float | None
+
+    @property
+    def elastic(self) -> bool:
+        return self.least < self.most
 
 
 @dataclass(frozen=True)
@@ -47,7 +68,7 @@ class Peer:
 
     hello: Hello
     state: str = "present"
-    """present, started, done, failed, lost or left"""
+    """present, started, done, lost, leaving or left"""
     retries: int = 0
 
     @property
@@ -61,7 +82,13 @@ class Cluster:
     born: float
     since: float
     """When this generation began to form."""
+    wanted: int = -1
+    """How many workers are wanted now."""
     generation: int = 1
+    retried: int = 0
+    """How many of the retries are used up."""
+    formed: bool = False
+    """The nodes of some generation have met."""
     peers: Mapping[str, Peer] = field(default_factory=dict)
     gathered: bool = False
     """Members and ranks were given out."""
@@ -69,7 +96,15 @@ class Cluster:
     probe_passed: bool = False
     failures: tuple[Failure, ...] = ()
     decide_at: float | None = None
+    settle_at: float | None = None
+    """When those who are here go on without waiting for more."""
+    overdue: bool = False
+    """It was said that the framework's own answer is late."""
     verdict: Verdict | None = None
+
+    def __post_init__(self) -> None:
+        if self.wanted < 0:
+            object.__setattr__(self, "wanted", self.terms.workers)
 
 
 @dataclass(frozen=True)
@@ -89,7 +124,14 @@ class ProbePassed:
     generation: int
 
 
-Event: TypeAlias = Hello | Started | Done | Failed | Left | Lost | ProbePassed | StopSeen | Tick
+@dataclass(frozen=True)
+class Scale:
+    """Somebody wants so many workers from now on."""
+
+    workers: int
+
+
+Event: TypeAlias = Hello | Started | Done | Failed | Left | Lost | ProbePassed | Scale | StopSeen | Tick
 
 
 @dataclass(frozen=True)
@@ -98,6 +140,8 @@ class NewGeneration:
 
     generation: int
     reason: str
+    patient: bool = False
+    """Nothing failed: the processes have time to save."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +159,14 @@ class Send:
     node: str | None = None
 
 
-Order: TypeAlias = NewGeneration | Say | Send
+@dataclass(frozen=True)
+class Release:
+    """Let these nodes go, once the framework has taken their work from them."""
+
+    nodes: tuple[str, ...]
+
+
+Order: TypeAlias = NewGeneration | Release | Say | Send
 Next = tuple[Cluster, list[Order]]
 
 
@@ -134,6 +185,8 @@ def step(cluster: Cluster, event: Event, now: float) -> Next:
         return _maybe_ready(replace(cluster, probe_passed=True)) if passed else (cluster, [])
     if isinstance(event, Hello):
         return _hello(cluster, event, now)
+    if isinstance(event, Scale):
+        return _scale(cluster, event.workers, now)
     peer = cluster.peers.get(event.node)
     if event.generation != cluster.generation or peer is None or not peer.alive:
         return cluster, []
@@ -144,9 +197,20 @@ def step(cluster: Cluster, event: Event, now: float) -> Next:
     return _failed(cluster, event, now)
 
 
+def expected(cluster: Cluster) -> tuple[str, ...]:
+    """The nodes beside main, by the names they have if the target names them."""
+    workers = (f"worker-{number}" for number in range(1, cluster.wanted + 1))
+    return (*workers, *(f"ps-{number}" for number in range(1, cluster.terms.servers + 1)))
+
+
+def released(workers: int) -> Verdict:
+    """What a node is told that is no longer wanted."""
+    return Verdict(End.RELEASED, EXIT_CODES[End.RELEASED], f"the run was scaled to {_workers(workers)}")
+
+
 def missing(cluster: Cluster) -> tuple[str, ...]:
     """The nodes that are awaited and have not started, by name."""
-    wanted = ("main", *cluster.terms.expected) if cluster.terms.main_starts else cluster.terms.expected
+    wanted = ("main", *expected(cluster)) if cluster.terms.main_starts else expected(cluster)
     here = {name for name, peer in cluster.peers.items() if peer.state in ("started", "done")}
     strangers = len(here.difference(wanted))
     absent = [name for name in wanted if name not in here]
@@ -166,19 +230,29 @@ def known_of(cluster: Cluster, node: str) -> str:
 
 def _hello(cluster: Cluster, hello: Hello, now: float) -> Next:
     peer = cluster.peers.get(hello.node)
-    if hello.generation != cluster.generation:
+    if hello.generation != cluster.generation or (peer and peer.state == "leaving"):
         return cluster, []
     if peer and peer.alive and peer.hello == hello:
         return cluster, [Send(Go(cluster.generation), hello.node)] if cluster.ready else []
     known = replace(cluster, peers={**cluster.peers, hello.node: Peer(hello, retries=peer.retries if peer else 0)})
     if not cluster.terms.gathers:
-        return known, []
-    if cluster.gathered and peer is None:
-        return cluster, _one_too_many(cluster, hello.node)
-    if cluster.gathered:
-        # It came back as another machine after the others were told of the old one: all must be told anew.
-        return _retry(known, f"{hello.node} came back", now)
-    return _maybe_gathered(known)
+        return known, [Say(f"{hello.node} joins")] if cluster.ready and not (peer and peer.alive) else []
+    if not cluster.gathered:
+        return _maybe_gathered(known, now)
+    if peer is None:
+        return _late(cluster, known, hello.node, now)
+    # It came back as another machine after the others were told of the old one: all must be told anew.
+    came_back = f"{hello.node} came back"
+    return _regather(known, came_back, now) if cluster.terms.elastic else _retry(known, came_back, now)
+
+
+def _late(cluster: Cluster, known: Cluster, node: str, now: float) -> Next:
+    """A node that comes when the others have begun without it."""
+    if not cluster.terms.elastic or len(_alive(known, "worker")) > known.wanted:
+        return cluster, _one_too_many(cluster, node)
+    if len(_computing(known)) >= _whole(known):
+        return _regather(known, f"{node} joins", now)
+    return replace(known, settle_at=now + SETTLE), [Say(f"{node} joins")]
 
 
 def _one_too_many(cluster: Cluster, node: str) -> list[Order]:
@@ -187,18 +261,66 @@ def _one_too_many(cluster: Cluster, node: str) -> list[Order]:
     return [Say(detail), Send(Conclude(verdict), node)]
 
 
-def _maybe_gathered(cluster: Cluster) -> Next:
+def _alive(cluster: Cluster, role: str) -> list[str]:
+    return sorted(
+        (name for name, peer in cluster.peers.items() if peer.alive and peer.hello.role == role), key=node_order
+    )
+
+
+def _computing(cluster: Cluster) -> list[Hello]:
+    main = cluster.terms.computing_main
+    return [peer.hello for name, peer in cluster.peers.items() if peer.alive and (name != "main" or main)]
+
+
+def _whole(cluster: Cluster) -> int:
+    return cluster.wanted + cluster.terms.servers + cluster.terms.computing_main
+
+
+def _sufficient(cluster: Cluster) -> bool:
+    """Whether those who are here could begin, if nobody else came."""
     terms = cluster.terms
-    computing = [
-        peer.hello for name, peer in cluster.peers.items() if peer.alive and (name != "main" or terms.computing_main)
-    ]
-    if len(computing) < len(terms.expected) + terms.computing_main:
-        return cluster, []
+    if terms.computing_main and not _alive(cluster, "main"):
+        return False
+    return len(_alive(cluster, "worker")) >= terms.least and len(_alive(cluster, "ps")) >= terms.servers
+
+
+def _maybe_gathered(cluster: Cluster, now: float) -> Next:
+    if len(_computing(cluster)) >= _whole(cluster):
+        return _gather(cluster)
+    if cluster.terms.elastic and _sufficient(cluster):
+        return replace(cluster, settle_at=now + (SETTLE if cluster.formed else LAST_CALL)), []
+    return cluster, []
+
+
+def _gather(cluster: Cluster) -> Next:
     members, rank = [], 0
-    for hello in sorted(computing, key=lambda hello: node_order(hello.node)):
+    for hello in sorted(_computing(cluster), key=lambda hello: node_order(hello.node)):
         members.append(Member(hello.node, hello.role, hello.address, hello.processes, rank, dict(hello.ports)))
         rank += hello.processes
-    return replace(cluster, gathered=True), [Send(Members(cluster.generation, tuple(members)))]
+    met = replace(cluster, gathered=True, formed=True, settle_at=None)
+    return met, [Send(Members(cluster.generation, tuple(members)))]
+
+
+def _scale(cluster: Cluster, workers: int, now: float) -> Next:
+    if workers == cluster.wanted:
+        return cluster, []
+    scaled = replace(cluster, wanted=workers)
+    reason = f"scaled to {_workers(workers)}"
+    leaving = _alive(cluster, "worker")[workers:]
+    for node in leaving:
+        scaled = _mark(scaled, node, "leaving")
+    if not cluster.terms.gathers:
+        return scaled, [Say(reason), *([Release(tuple(leaving))] if leaving else [])]
+    farewell = [Send(Conclude(released(workers)), node) for node in leaving]
+    if leaving and cluster.gathered:
+        scaled, orders = _regather(scaled, reason, now)
+        return scaled, [*farewell, *orders]
+    scaled, orders = _maybe_gathered(scaled, now) if not cluster.gathered else (scaled, [])
+    return scaled, [Say(reason), *farewell, *orders]
+
+
+def _workers(count: int) -> str:
+    return f"{count} worker{'s' if count != 1 else ''}"
 
 
 def _maybe_ready(cluster: Cluster) -> Next:
@@ -212,7 +334,7 @@ def _enough(cluster: Cluster) -> bool:
     started = {name for name, peer in cluster.peers.items() if peer.state in ("started", "done")}
     if terms.main_starts and "main" not in started:
         return False
-    return len(started - {"main"}) >= terms.least and (cluster.probe_passed or not terms.probed)
+    return len(started - {"main"}) >= terms.least + terms.servers and (cluster.probe_passed or not terms.probed)
 
 
 def _ready_text(cluster: Cluster) -> str:
@@ -225,12 +347,8 @@ def _ready_text(cluster: Cluster) -> str:
 
 def _maybe_done(cluster: Cluster) -> Next:
     terms = cluster.terms
-    main_runs_it = terms.computing_main or not terms.script_everywhere
-    scripts = [
-        peer for name, peer in cluster.peers.items() if (main_runs_it if name == "main" else terms.script_everywhere)
-    ]
-    states = {peer.state for peer in scripts}
-    if not terms.ephemeral or "done" not in states or not states <= {"done", "lost", "left"}:
+    states = {peer.state for peer in cluster.peers.values() if peer.hello.role in terms.awaited}
+    if not terms.ephemeral or "done" not in states or not states <= {"done", "lost", "leaving", "left"}:
         return cluster, []
     return _conclude(cluster, Verdict(End.SCRIPT_ENDED, 0))
 
@@ -239,7 +357,9 @@ def _failed(cluster: Cluster, event: Failed, now: float) -> Next:
     terms = cluster.terms
     if event.failure in cluster.failures:
         return cluster, []  # said again after a reconnect
-    if event.node == "main" and not terms.script_everywhere and event.failure.process == "script":
+    if event.script and not terms.script_everywhere:
+        if terms.script_retried and cluster.retried < terms.retries:
+            return _retry(cluster, _failure_text(event.failure), now)
         if not terms.ephemeral:
             return _mark(cluster, "main", "started"), [Say(_failure_text(event.failure))]
         return _conclude(cluster, Verdict(End.SCRIPT_ENDED, event.failure.exit_code, failure=event.failure))
@@ -253,7 +373,7 @@ def _gone(cluster: Cluster, event: Left | Lost, now: float) -> Next:
     if peer is None:
         return _never_came(cluster, event, now)
     if not peer.alive:
-        return cluster, []
+        return (_mark(cluster, event.node, "left") if peer.state == "leaving" else cluster), []
     if cluster.verdict is not None or (peer.state == "done" and cluster.terms.ephemeral):
         return _mark(cluster, event.node, "left"), []
     if isinstance(event, Left) and event.verdict.end is End.TTL_REACHED:
@@ -262,6 +382,16 @@ def _gone(cluster: Cluster, event: Left | Lost, now: float) -> Next:
     gone = _mark(cluster, event.node, "lost")
     if cluster.terms.survives_loss:
         return _one_failed(gone, event.node, failure, now, come_back=False)
+    if cluster.terms.gathers and cluster.terms.elastic and event.node != "main":
+        done, orders = _maybe_done(gone)
+        if done.verdict is not None:
+            return done, orders  # it was the last that the others had to wait for
+        if not cluster.gathered:
+            return gone, [Say(_failure_text(failure))]
+        if _sufficient(gone):
+            return _regather(
+                gone, f"{_failure_text(failure)}; going on with {_workers(len(_alive(gone, 'worker')))}", now
+            )
     failed = replace(gone, failures=(*gone.failures, failure))
     # One that was killed may be started again; one that said why it left does not come back.
     return _give_up(failed) if isinstance(event, Left) else _decide(failed, now)
@@ -311,24 +441,32 @@ def _enough_left(cluster: Cluster, left: int) -> bool:
     """Once ready, a cluster of fixed size goes on while it has a worker; before, all that it needs must still come."""
     terms = cluster.terms
     if cluster.ready:
-        elastic = terms.least < len(terms.expected)
-        return left >= (terms.least if elastic else 1)
-    lost = len([peer for peer in cluster.peers.values() if not peer.alive])
-    return len(terms.expected) - lost >= terms.least
+        return left >= (terms.least if terms.elastic else 1)
+    lost = len([peer for peer in cluster.peers.values() if peer.state == "lost"])
+    return cluster.wanted - lost >= terms.least
 
 
 def _decide(cluster: Cluster, now: float) -> Next:
     cause = first_cause(cluster.failures)
     if cause is not None and cause.complaint and cluster.decide_at is None:
-        return replace(cluster, decide_at=now + PATIENCE), []
+        return replace(cluster, decide_at=now + (ELASTIC_PATIENCE if cluster.terms.elastic else PATIENCE)), []
     if cause is not None and cause.complaint and cluster.decide_at is not None and now < cluster.decide_at:
         return cluster, []
     return _retry(cluster, _failure_text(cause) if cause else "", now)
 
 
 def _retry(cluster: Cluster, reason: str, now: float) -> Next:
-    if cluster.generation > cluster.terms.retries:
+    if cluster.retried >= cluster.terms.retries:
         return _give_up(cluster, reason)
+    return _anew(replace(cluster, retried=cluster.retried + 1), reason, now, patient=False)
+
+
+def _regather(cluster: Cluster, reason: str, now: float) -> Next:
+    """A new size is what an elastic cluster is for: it costs no retry, and the processes may save before they end."""
+    return _anew(cluster, reason, now, patient=True)
+
+
+def _anew(cluster: Cluster, reason: str, now: float, patient: bool) -> Next:
     fresh = replace(
         cluster,
         generation=cluster.generation + 1,
@@ -339,8 +477,10 @@ def _retry(cluster: Cluster, reason: str, now: float) -> Next:
         probe_passed=False,
         failures=(),
         decide_at=None,
+        settle_at=None,
+        overdue=False,
     )
-    return fresh, [NewGeneration(fresh.generation, reason)]
+    return fresh, [NewGeneration(fresh.generation, reason, patient)]
 
 
 def _give_up(cluster: Cluster, reason: str = "a node failed") -> Next:
@@ -365,13 +505,21 @@ def _tick(cluster: Cluster, now: float) -> Next:
         detail = f"the run reached its ttl of {terms.ttl:g} s"
         return _conclude(cluster, Verdict(End.TTL_REACHED, EXIT_CODES[End.TTL_REACHED], detail))
     if not cluster.ready and now - cluster.since >= terms.timeout:
-        absent = missing(cluster)
-        known = "; ".join(f"{node}: {known_of(cluster, node)}" for node in absent) or "its service did not answer"
-        detail = f"not ready within {terms.timeout:g} s ({known})"
-        return _conclude(cluster, Verdict(End.NOT_READY, EXIT_CODES[End.NOT_READY], detail, missing=absent))
+        return _late_start(cluster)
+    if cluster.settle_at is not None and now >= cluster.settle_at:
+        return _regather(cluster, "more nodes join", now) if cluster.gathered else _gather(cluster)
     if cluster.decide_at is not None and now >= cluster.decide_at:
         return _decide(cluster, now)
     return cluster, []
+
+
+def _late_start(cluster: Cluster) -> Next:
+    timeout, absent = cluster.terms.timeout, missing(cluster)
+    known = "; ".join(f"{node}: {known_of(cluster, node)}" for node in absent) or "its service did not answer"
+    detail = f"not ready within {timeout:g} s ({known})"
+    if absent or cluster.terms.probe_binds:
+        return _conclude(cluster, Verdict(End.NOT_READY, EXIT_CODES[End.NOT_READY], detail, missing=absent))
+    return (cluster, []) if cluster.overdue else (replace(cluster, overdue=True), [Say(f"{detail}; all processes run")])
 
 
 def _conclude(cluster: Cluster, verdict: Verdict) -> Next:

@@ -4,33 +4,96 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 import time
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..errors import StoreError
+from ..workdir.checkpoint_shipper import ALONE
 from ..workdir.segments import SegmentWriter
-from ..workdir.sync import CheckpointShipper, Shipper
+from ..workdir.sync import CheckpointShipper, Settling, Shipper, Units
+from ..workdir.walking import Stamp
 from .metrics import Reports, Usage, numbers
+from .renames import watch
 from .surroundings import sync_folder
 
 if TYPE_CHECKING:
     from .program import Node
 
+_HEAR = 0.25
+"""Seconds between two looks at what scripts say."""
 _LOOK = 2.0
-"""Seconds between two looks at usage and reports."""
+"""Seconds between two looks at usage."""
 _SHIP = 5.0
-"""Seconds between two looks at outputs and checkpoints."""
+"""Seconds between two looks at outputs and checkpoints; one that is complete does not wait for it."""
+_REST = 0.002
+"""Seconds in which what happens in the checkpoint folder may gather: one who writes much is heard of much."""
 
 _TOLD = 10
 """How many paths are named that could not be brought home."""
+
+
+class Checkpoints:
+    """The checkpoint folder of a node: listened to from now on, by a thread of its own."""
+
+    def __init__(self, node: Node) -> None:
+        assert node.ground is not None and node.job.checkpoints  # noqa: S101, PT018 - made where both are
+        self._node, settings, run = node, node.settings, node.run
+        folder = node.ground.code / node.job.checkpoints
+        self._watch = watch(folder)
+        self.units = Units(folder, settings.folder / "checkpoints.jsonl", self._watch.take, own=bool(settings.code))
+        self.shipper = CheckpointShipper(run.store, run.at("checkpoints", node.record.node), self.units)
+        self.fresh = asyncio.Event()
+        """Something became complete."""
+        self.told: list[str] = []
+        """What the user should know and has not been told."""
+        loop = asyncio.get_running_loop()
+        threading.Thread(target=self._listen, args=(loop,), daemon=True).start()
+
+    def name(self, record: Mapping[str, Any]) -> bool:
+        """Takes the word of `muster.checkpoint`; false if it was of another place."""
+        try:
+            stamps = {str(path): Stamp(*stamp) for path, *stamp in record["files"]}
+            at = float(record["time"])
+        except (KeyError, TypeError, ValueError):
+            stamps, at = None, time.time()  # written there by other means
+        named = self.units.name(str(record["checkpoint"]), stamps, at)
+        if named:
+            self._has_fresh()
+        return named
+
+    def settle(self, generation: int) -> None:
+        node = self._node
+        unfinished = node.settings.folder / "unfinished"
+        settling = Settling(node.run, node.record.node, self.units, self.shipper, unfinished)
+        try:
+            settling.settle(generation)
+        finally:
+            self.told += settling.told
+
+    def close(self) -> None:
+        self._watch.close()
+
+    def _listen(self, loop: asyncio.AbstractEventLoop) -> None:
+        while self._watch.wait(3600) is not None:
+            with suppress(OSError, RuntimeError):  # the folder is gone, or the program is over
+                if self.units.notice():
+                    loop.call_soon_threadsafe(self._has_fresh)
+            time.sleep(_REST)
+
+    def _has_fresh(self) -> None:
+        self.fresh.set()
+        asyncio.get_running_loop().call_later(ALONE, self.fresh.set)
 
 
 class Homebound:
     """Looks at what the node's processes make, and ships what is new."""
 
     def __init__(self, node: Node) -> None:
+        """Must be made before any process starts: from then on it hears what becomes of the checkpoint folder."""
         assert node.ground is not None  # noqa: S101 - made right after the ground is
         self._node = node
         run, name, code = node.run, node.record.node, node.ground.code
@@ -41,30 +104,43 @@ class Homebound:
         self._shippers: list[Shipper | CheckpointShipper] = []
         if outputs := sync_folder(node.job, code):
             self._shippers.append(Shipper(run.store, f"{run.run}/outputs/{name}", outputs))
-        self._checkpoints = None
-        if node.job.checkpoints:
-            prefix = f"{run.run}/checkpoints/{name}"
-            self._checkpoints = CheckpointShipper(run.store, prefix, code / node.job.checkpoints)
-            self._shippers.append(self._checkpoints)
+        self._checkpoints = Checkpoints(node) if node.job.checkpoints else None
+        if self._checkpoints:
+            self._shippers.append(self._checkpoints.shipper)
+        self._fresh = self._checkpoints.fresh if self._checkpoints else asyncio.Event()
+        self._elsewhere: set[str] = set()
         # The last look must not begin while one in another thread is under way.
         self._shipping = asyncio.Lock()
         self._over = False
 
     async def ship(self) -> None:
         """Looks and ships until cancelled. Nothing that goes wrong here may end the training."""
-        shipped_at = time.monotonic()
-        while True:
-            await asyncio.sleep(_LOOK)
+        await asyncio.gather(self._look_on(), self._ship_on())
+
+    async def settle(self, generation: int) -> None:
+        """Makes the checkpoint folder ready for processes of a generation, before they start.
+
+        None of this node may still write there. `StoreError` if there is a checkpoint that cannot be had now.
+        """
+        if not self._checkpoints:
+            return
+        self._read_reports()
+        async with self._shipping:
             try:
-                await self._look()
-                if time.monotonic() - shipped_at >= _SHIP:
-                    shipped_at = time.monotonic()
-                    async with self._shipping:
-                        if self._over:
-                            return  # the folder may be gone by now, and what is gone would be taken away at home too
-                        await asyncio.to_thread(self._ship)
-            except (StoreError, OSError) as error:
-                self._node.say(f"outputs and metrics are late: {error}")
+                await asyncio.to_thread(self._checkpoints.settle, generation)
+            finally:
+                self._say_of_checkpoints()
+
+    async def ship_complete(self) -> None:
+        """Brings home what is complete, once our processes are gone and before the others are told so.
+
+        Then all nodes choose from the same checkpoints when they settle.
+        """
+        if not self._checkpoints:
+            return
+        self._read_reports()
+        async with self._shipping:
+            await asyncio.to_thread(self._checkpoints.shipper.ship_complete, last=True)
 
     async def finish(self) -> None:
         """The last look; afterwards all that the script left is home."""
@@ -73,28 +149,87 @@ class Homebound:
             self._over = True
             for path in await asyncio.to_thread(self._finish):
                 self._node.say(f"not brought home: {path}")
+        self._say_of_checkpoints()
+        if self._checkpoints:
+            self._checkpoints.close()
+
+    async def _look_on(self) -> None:
+        looked_at = time.monotonic()
+        while True:
+            await asyncio.sleep(_HEAR)
+            try:
+                self._read_reports()
+                if time.monotonic() - looked_at >= _LOOK:
+                    looked_at = time.monotonic()
+                    await self._look()
+            except (StoreError, OSError) as error:
+                self._node.say(f"metrics are late: {error}")
+
+    async def _ship_on(self) -> None:
+        shipped_at = time.monotonic()
+        while True:
+            left = shipped_at + _SHIP - time.monotonic()
+            if left > 0:
+                with suppress(asyncio.TimeoutError):
+                    await asyncio.wait_for(self._fresh.wait(), left)
+            self._fresh.clear()
+            due = time.monotonic() - shipped_at >= _SHIP
+            if due:
+                shipped_at = time.monotonic()
+            try:
+                async with self._shipping:
+                    if self._over:
+                        return  # the folder may be gone by now, and what is gone would be taken away at home too
+                    await asyncio.to_thread(self._ship, due)
+                    self._say_of_checkpoints()
+            except (StoreError, OSError) as error:
+                self._node.say(f"outputs and checkpoints are late: {error}")
 
     async def _look(self) -> None:
         self._usage = self._usage or Usage(self._began)
         sample = await asyncio.to_thread(self._usage.look)
         self._metrics.add(json.dumps({"time": time.time(), **sample}).encode())
         self._node.record = replace(self._node.record, metrics=sample)
-        self._read_reports()
         record = self._node.record
         told = {"node": record.node, "usage": record.metrics, "reported": record.reported}
         self._node.side.show({"kind": "metrics", **told})
 
     def _read_reports(self) -> None:
         for record in self._reports.new():
-            if path := record.get("checkpoint"):
-                if self._checkpoints:
-                    self._checkpoints.complete(Path(str(path)))
+            if "checkpoint" in record:
+                if self._checkpoints and not self._checkpoints.name(record):
+                    self._say_elsewhere(str(record["checkpoint"]))
                 continue
             self._metrics.add(json.dumps(record).encode())
             reported = {**self._node.record.reported, str(record.get("process")): numbers(record.get("values"))}
             self._node.record = replace(self._node.record, reported=reported)
 
-    def _ship(self) -> None:
+    def _say_elsewhere(self, path: str) -> None:
+        if path not in self._elsewhere and len(self._elsewhere) < _TOLD:
+            self._elsewhere.add(path)
+            self._node.say(
+                f"muster.checkpoint({path!r}): there is nothing to keep. It must be a file or a folder in"
+                f" {self._node.job.checkpoints!r}, and its name neither begin with a dot nor end in .tmp or .partial."
+            )
+
+    def _say_of_checkpoints(self) -> None:
+        if not self._checkpoints:
+            return
+        told, self._checkpoints.told = self._checkpoints.told, []
+        for text in told:
+            self._node.say(text)
+        for path in self._checkpoints.shipper.in_place():
+            self._node.say(
+                f"{self._node.job.checkpoints}/{path} was written in place: it is brought home, but after a failure"
+                " nothing goes on from it, because it may be half-written. Write it under another name and rename it,"
+                " or call muster.checkpoint(path) when it is complete."
+            )
+
+    def _ship(self, everything: bool) -> None:
+        if not everything:
+            if self._checkpoints:
+                self._checkpoints.shipper.ship_complete()
+            return
         self._metrics.flush()
         for shipper in self._shippers:
             shipper.ship()

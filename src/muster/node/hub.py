@@ -9,7 +9,7 @@ from typing import Any
 
 from ..errors import ChannelError
 from .channel import BEAT, SILENCE, WATCHER, Channel, accept, frame_body
-from .messages import Done, Failed, Hello, Left, Started, ToMain, ToNode, from_wire, to_wire
+from .messages import TO_MAIN, Left, ToMain, ToNode, from_wire, to_wire
 
 _RETURN = 2.0
 """Seconds a node has to come back when its connection broke."""
@@ -26,8 +26,9 @@ class Hub:
         greeting: Callable[[], list[ToNode]],
         snapshot: Callable[[], dict[str, Any]],
         stop: Callable[[str], None],
+        look: Callable[[], None] = lambda: None,
     ) -> None:
-        self._key, self._hear, self._lost, self._stop = key, hear, lost, stop
+        self._key, self._hear, self._lost, self._stop, self._look = key, hear, lost, stop, look
         self._greeting, self._snapshot = greeting, snapshot
         self.nodes: dict[str, Channel] = {}
         self._watchers: set[Channel] = set()
@@ -112,7 +113,7 @@ class Hub:
                     continue
                 message = from_wire(value)
                 left = left or isinstance(message, Left)
-                if isinstance(message, (Hello, Started, Done, Failed, Left)):
+                if isinstance(message, TO_MAIN):
                     self._hear(message)
         except ChannelError:
             # Whoever changed a frame on its way has only cut the connection; the node may come back.
@@ -129,6 +130,8 @@ class Hub:
                 self._heard_at[channel] = time.monotonic()
                 if value.get("kind") == "stop":
                     self._stop(str(value.get("why", "")))
+                elif value.get("kind") == "look":
+                    self._look()
         finally:
             self._watchers.discard(channel)
             if not self._watchers:

@@ -75,6 +75,8 @@ class Life:
     ports: Mapping[str, int] | None = None
     scripts: frozenset[str] = frozenset()
     """Scripts of this generation that still run."""
+    going: bool = False
+    """The script that waited for the cluster has been started."""
     main_gone_at: float | None = None
     ending_at: float | None = None
     shipping: bool = False
@@ -269,7 +271,7 @@ def _living(life: Life, event: Event) -> Next:
     if isinstance(event, Addressed):
         return replace(life, address=event.address), []
     if isinstance(event, MainSeen):
-        return _main_seen(life, event.config)
+        return _main_seen(life, event.config, event.patient)
     if isinstance(event, Members) and life.phase is Phase.GATHERING and event.generation == life.generation:
         return _run(replace(life, members=event.members))
     if isinstance(event, Quiet) and life.phase is Phase.RESTARTING:
@@ -279,14 +281,15 @@ def _living(life: Life, event: Event) -> Next:
     return life, []
 
 
-def _main_seen(life: Life, config: MainConfig) -> Next:
+def _main_seen(life: Life, config: MainConfig, patient: bool) -> Next:
     if config.generation <= life.generation:
         return life, []
-    known = replace(life, main=config, generation=config.generation, members=(), scripts=frozenset(), main_gone_at=None)
+    fresh = replace(life, members=(), scripts=frozenset(), going=False, main_gone_at=None)
+    known = replace(fresh, main=config, generation=config.generation)
     if life.phase in (Phase.MEETING, Phase.GATHERING):
         return _gather(known) if life.gathers else _run(known)
     if life.phase is Phase.RUNNING:
-        return _to(known, Phase.RESTARTING), [EndProcesses(patient=False)]
+        return _to(known, Phase.RESTARTING), [EndProcesses(patient)]
     # While restarting, the newest generation is the one to come back in.
     return (known, []) if life.phase is Phase.RESTARTING else (life, [])
 
@@ -305,10 +308,10 @@ def _running(life: Life, event: Event) -> Next:
     if isinstance(event, Launched) and event.generation == life.generation:
         known = replace(life, scripts=life.scripts | event.scripts)
         return known, [Tell(Started(life.node, life.generation))]
-    if isinstance(event, Go) and life.script == "ready" and not life.scripts:
-        return life, [Start(life.generation, services=False, scripts=True)]
+    if isinstance(event, Go) and life.script == "ready" and not life.going:
+        return replace(life, going=True), [Start(life.generation, services=False, scripts=True)]
     if isinstance(event, Again) and event.generation == life.generation:
-        return _to(replace(life, scripts=frozenset()), Phase.RESTARTING), [EndProcesses(patient=False)]
+        return _to(replace(life, scripts=frozenset(), going=False), Phase.RESTARTING), [EndProcesses(patient=False)]
     if isinstance(event, Exited) and event.generation == life.generation:
         return _exited(life, event)
     return life, []
@@ -318,7 +321,7 @@ def _exited(life: Life, event: Exited) -> Next:
     left = life.scripts - {event.process}
     known = replace(life, scripts=left)
     if event.failure is not None:
-        return known, [Tell(Failed(life.node, life.generation, event.failure))]
+        return known, [Tell(Failed(life.node, life.generation, event.failure, event.script))]
     if event.script and not left:
         return known, [Tell(Done(life.node, life.generation))]
     return known, []

@@ -9,7 +9,7 @@ from typing import Any
 from ..errors import ChannelError
 from ..workdir.records import MainConfig
 from .channel import BEAT, SILENCE, Channel, connect
-from .messages import Again, Conclude, Go, Hello, MainSeen, Members, ToMain, ToNode, from_wire, to_wire
+from .messages import TO_NODE, Hello, ToMain, ToNode, from_wire, to_wire
 from .waiting import delays
 
 _CONNECT = 5.0
@@ -109,7 +109,7 @@ class Link:
                     self._watched(bool(value.get("on")))
                     continue
                 message = from_wire(value)
-                if isinstance(message, (MainSeen, Members, Go, Again, Conclude)):
+                if isinstance(message, TO_NODE):
                     self._hear(message)
         except (asyncio.TimeoutError, ChannelError):
             return

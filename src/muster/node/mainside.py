@@ -12,10 +12,26 @@ from typing import TYPE_CHECKING, Any
 from ..errors import AlreadyExists, NodeError, StoreError
 from ..workdir.records import End, MainConfig, NodeRecord, Result, Verdict, fold
 from . import cluster as clusters
-from .cluster import Cluster, NewGeneration, Say, Send, Terms
+from .cluster import Cluster, NewGeneration, Release, Say, Scale, Send, Terms
+from .conductor import Conductor, blamed
 from .hub import Hub
 from .life import StopSeen, Tick
-from .messages import Conclude, Done, Failed, Go, Hello, Left, MainSeen, Members, Started, ToMain, ToNode
+from .messages import (
+    Conclude,
+    Dismiss,
+    Done,
+    Failed,
+    Go,
+    Hello,
+    Hire,
+    HireEnded,
+    Left,
+    MainSeen,
+    Members,
+    Started,
+    ToMain,
+    ToNode,
+)
 from .probe import passes
 from .waiting import delays, insist
 
@@ -24,6 +40,8 @@ if TYPE_CHECKING:
 
 _FAREWELL = 15.0
 """Seconds for the others to end their processes and bring their things home."""
+_LEAVING = 60.0
+"""Seconds that processes on a node which is to leave have to let go of their work."""
 _SOON = 0.05
 _STALE = 25.0
 """Seconds without a new beat in the work dir after which a node that has no channel counts as lost."""
@@ -39,6 +57,7 @@ class MainSide:
         self._started_at = time.time()
         self._ever_ready = False
         self._shown = True
+        self._conductor: Conductor | None = None
         self.links: dict[str, str] = {}
 
     @property
@@ -52,7 +71,7 @@ class MainSide:
     async def open(self, node: Node) -> None:
         self._node = node
         key = await asyncio.to_thread(node.run.make_key)
-        self._hub = Hub(key, self._feed, self._lost, self._greeting, self.snapshot, self.stop)
+        self._hub = Hub(key, self._hear, self._lost, self._greeting, self.snapshot, self.stop, self._look)
         self._hub.on_watched = node.logs.watch  # type: ignore[method-assign]
         address = node.find_address(None)
         try:
@@ -60,7 +79,9 @@ class MainSide:
         except OSError as error:
             raise NodeError(f"the control channel cannot listen on {address}: {error}", "Free the port.") from error
         now = time.monotonic()
-        self.cluster = Cluster(_terms(node), born=now - await self._age(), since=now)
+        retried = node.record.incarnation - 1
+        self.cluster = Cluster(_terms(node), born=now - await self._age(), since=now, retried=retried)
+        await self._look_for_scale()
         node.task(self._watch_store())
 
     async def _age(self) -> float:
@@ -77,7 +98,7 @@ class MainSide:
         latest = await asyncio.to_thread(run.latest_main)
         await self._publish(latest.generation + 1 if latest else 1)
 
-    async def _publish(self, generation: int) -> None:
+    async def _publish(self, generation: int, patient: bool = False) -> None:
         life = self._node.life
         while True:
             config = MainConfig(life.node, life.address, self._control_port, generation, dict(life.ports or {}))
@@ -88,8 +109,8 @@ class MainSide:
                 generation += 1
         self.cluster = replace(self.cluster, generation=generation)
         self._members = None
-        self._hub.send(MainSeen(config))
-        self._node.feed(MainSeen(config))
+        self._hub.send(MainSeen(config, patient))
+        self._node.feed(MainSeen(config, patient))
         self.links = self._node.framework.links(self._node.scene())
         self._show_state()
 
@@ -99,8 +120,16 @@ class MainSide:
         if isinstance(message, Started) and message.generation == self.cluster.generation:
             self._node.task(self._probe(message.generation))
         self._done = self._done or isinstance(message, Done)
+        if isinstance(message, Failed) and message.script:
+            message = replace(message, failure=blamed(self._conductor, message.failure))
         if not isinstance(message, Left):
+            self._hear(message)
+
+    def _hear(self, message: ToMain) -> None:
+        if not isinstance(message, HireEnded):
             self._feed(message)
+        elif self._conductor:
+            self._conductor.ended(message)
 
     def show(self, message: dict[str, Any]) -> None:
         self._hub.show(message)
@@ -123,6 +152,7 @@ class MainSide:
         for order in orders:
             self._obey(order)
         if self.cluster is not before:
+            self._tell_conductor(before)
             self._show_state()
             if all(not peer.alive for name, peer in self.cluster.peers.items() if name != "main"):
                 self._left.set()
@@ -132,7 +162,9 @@ class MainSide:
             self._node.say(order.text)
         elif isinstance(order, NewGeneration):
             self._node.say(f"generation {order.generation}: {order.reason}")
-            self._node.task(self._next_generation(order.generation))
+            self._node.task(self._next_generation(order.generation, order.patient))
+        elif isinstance(order, Release):
+            self._node.task(self._release(order.nodes))
         else:
             self._send(order)
 
@@ -149,10 +181,62 @@ class MainSide:
         if order.node in (None, "main"):
             self._node.feed(message)
 
-    async def _next_generation(self, generation: int) -> None:
+    async def _next_generation(self, generation: int, patient: bool) -> None:
         if self._node.record.role == "main":
             self._node.life = replace(self._node.life, ports=self._node.take_ports())
-        await self._publish(generation)
+        await self._publish(generation, patient)
+
+    # --- another size ------------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        self._node.task(self._look_for_scale())
+
+    async def _look_for_scale(self) -> None:
+        workers = self._node.job.workers
+        if workers.elastic and (wanted := await asyncio.to_thread(self._node.run.wanted)) is not None:
+            self._feed(Scale(min(max(wanted, workers.min), workers.max)))
+
+    async def _release(self, nodes: tuple[str, ...]) -> None:
+        """What the nodes have and do is taken from them first; one that does not let go in time loses it."""
+        node = self._node
+        if (command := node.framework.retire(node.scene(), nodes)) and (code := await node.errand(command)):
+            node.say(f"{command.process} ended with exit code {code}: {', '.join(nodes)} may leave with work undone")
+        if self._conductor and not await self._conductor.emptied(nodes, _LEAVING):
+            node.say(f"{', '.join(nodes)} still had processes after {_LEAVING:g} s; they are ended")
+        for leaving in nodes:
+            self._send(Send(Conclude(clusters.released(self.cluster.wanted)), leaving))
+
+    # --- a launcher of the framework's own ---------------------------------------------------------------
+
+    async def conduct(self) -> dict[str, str]:
+        if self._conductor:
+            self._conductor.close()
+        self._conductor = Conductor(self.cluster.generation, self._send_hire)
+        self._conductor.hosts(self._slots())
+        return await self._conductor.open()
+
+    def _slots(self) -> dict[str, int]:
+        main = self._node.job.role("main").computes
+        return {
+            name: peer.hello.processes
+            for name, peer in self.cluster.peers.items()
+            if peer.state == "started" and (name != "main" or main)
+        }
+
+    def _send_hire(self, node: str, message: Hire | Dismiss) -> bool:
+        if node == "main":
+            self._node.hear(message)
+        else:
+            self._hub.send(message, node)
+        return node == "main" or node in self._hub.nodes
+
+    def _tell_conductor(self, before: Cluster) -> None:
+        if self._conductor is None or before.generation != self.cluster.generation:
+            return
+        self._conductor.hosts(self._slots())
+        for name, peer in self.cluster.peers.items():
+            if peer.state in ("lost", "left") and before.peers.get(name) != peer:
+                self._conductor.lost(name)
 
     def _greeting(self) -> list[ToNode]:
         """What a node must know that connects now, or again."""
@@ -196,7 +280,9 @@ class MainSide:
         probe = node.framework.ready(node.scene(), self.cluster.terms.least)
         if probe is None:
             return
-        for delay in delays(slowest=0.1, first=0.03, growth=1.2):
+        # Where it waits for the user's own code that may take an hour.
+        slowest = 0.1 if node.framework.probe_binds else 1.0
+        for delay in delays(slowest=slowest, first=0.03, growth=1.2):
             if generation != self.cluster.generation or self._verdict:
                 return
             if await passes(probe):
@@ -212,7 +298,9 @@ class MainSide:
             try:
                 if (request := await asyncio.to_thread(run.stop_request)) is not None:
                     self.stop(str(request.get("why") or "a stop file was found"))
-                elif len(self._hub.nodes) < len(self.cluster.terms.expected):
+                    continue
+                await self._look_for_scale()
+                if len(self._hub.nodes) < len(clusters.expected(self.cluster)):
                     await self._hear_through_store()
             except StoreError as error:
                 self._node.say(f"the work dir does not answer: {error.message}")
@@ -240,7 +328,8 @@ class MainSide:
         if record.state == "running":
             self._feed(Started(record.node, record.generation))
         if record.failure:
-            self._feed(Failed(record.node, record.generation, record.failure))
+            script = self._node.framework.script_everywhere(self._node.job)
+            self._feed(Failed(record.node, record.generation, record.failure, script))
         elif record.done:
             self._feed(Done(record.node, record.generation))
 
@@ -269,6 +358,8 @@ class MainSide:
                 await self._write_down(result)
             await insist(partial(node.run.write_node, node.next_record()))
         finally:
+            if self._conductor:
+                self._conductor.close()
             if result:
                 self._hub.show({"kind": "end", "result": asdict(result)})
             await self._hub.close()
@@ -308,19 +399,25 @@ class MainSide:
 
 def _terms(node: Node) -> Terms:
     job, framework = node.job, node.framework
-    workers = [f"worker-{number}" for number in range(1, job.workers.max + 1)]
-    servers = [f"ps-{number}" for number in range(1, job.ps + 1)]
-    computes = framework.script_everywhere(job) and job.role("main").computes
+    everywhere = framework.script_everywhere(job)
+    # Where all must know all, a main that computes is one of them, also if it alone runs the script.
+    computes = (everywhere or framework.gathers(job)) and job.role("main").computes
+    idle = frozenset() if computes or not everywhere else frozenset({"main"})
     return Terms(
-        expected=(*workers, *servers),
-        least=job.workers.min + job.ps,
+        workers=job.workers.first,
+        least=job.workers.min,
+        most=job.workers.max,
+        servers=job.ps,
         main_starts=computes or not framework.gathers(job),
         computing_main=computes,
         gathers=framework.gathers(job),
         survives_loss=framework.survives_loss(job),
-        script_everywhere=framework.script_everywhere(job),
+        script_everywhere=everywhere,
+        awaited=(framework.awaited(job) if everywhere else frozenset({"main"})) - idle,
+        script_retried=framework.script_retried,
         ephemeral=job.ephemeral,
         probed=framework.probed,
+        probe_binds=framework.probe_binds,
         retries=0 if framework.restarts_itself(job) else job.retries,
         timeout=job.timeout,
         ttl=job.ttl,

@@ -48,6 +48,18 @@ class Failed:
     node: str
     generation: int
     failure: Failure
+    script: bool = False
+
+
+@dataclass(frozen=True)
+class HireEnded:
+    """A process that main had me start has ended."""
+
+    node: str
+    generation: int
+    hire: str
+    exit_code: int
+    failure: Failure | None = None
 
 
 @dataclass(frozen=True)
@@ -68,6 +80,8 @@ class MainSeen:
     """Main is here, at the head of this generation."""
 
     config: MainConfig
+    patient: bool = False
+    """The processes of the generation before have time to save: nothing failed."""
 
 
 @dataclass(frozen=True)
@@ -93,20 +107,37 @@ class Again:
 
 
 @dataclass(frozen=True)
+class Hire:
+    """Start this process for the framework's launcher, which runs on main."""
+
+    generation: int
+    hire: str
+    order: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Dismiss:
+    """End a process that you were told to start."""
+
+    generation: int
+    hire: str
+
+
+@dataclass(frozen=True)
 class Conclude:
     """It is over, and this is why."""
 
     verdict: Verdict
 
 
-ToMain: TypeAlias = Hello | Started | Done | Failed | Left
-ToNode: TypeAlias = MainSeen | Members | Go | Again | Conclude
+ToMain: TypeAlias = Hello | Started | Done | Failed | HireEnded | Left
+ToNode: TypeAlias = MainSeen | Members | Go | Again | Hire | Dismiss | Conclude
 
-_KINDS: dict[str, type[Any]] = {
-    kind.__name__: kind for kind in (Hello, Started, Done, Failed, Left, MainSeen, Members, Go, Again, Conclude)
-}
+TO_MAIN = (Hello, Started, Done, Failed, HireEnded, Left)
+TO_NODE = (MainSeen, Members, Go, Again, Hire, Dismiss, Conclude)
+_KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in (*TO_MAIN, *TO_NODE)}
 _NESTED: dict[str, Any] = {
-    "failure": Failure.from_json,
+    "failure": lambda value: Failure.from_json(value) if value else None,
     "verdict": Verdict.from_json,
     "config": MainConfig.from_json,
     "members": lambda items: tuple(Member.from_json(item) for item in items),

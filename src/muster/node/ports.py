@@ -105,6 +105,14 @@ def _addresses() -> list[str]:
     ]
 
 
+def interface_of(address: str) -> str:
+    """The name of the interface that has this address; empty if none has."""
+    import psutil
+
+    found = psutil.net_if_addrs().items()
+    return next((name for name, owned in found if any(one.address == address for one in owned)), "")
+
+
 def _loopback(address: str) -> bool:
     import ipaddress
 

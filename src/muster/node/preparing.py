@@ -32,17 +32,16 @@ def prepare(settings: Settings, run: RunFolder, job: Job, framework: Framework, 
     """Blocks while code is unpacked and requirements are installed; `say` tells how it goes."""
     (settings.folder / "streams").mkdir(parents=True, exist_ok=True)
     temporary_folder(settings.folder).mkdir(parents=True, exist_ok=True, mode=0o700)
-    code = _code(settings, run, job)
+    code = _code(settings, run, job, say)
     python = interpreter(job.python)
     if job.requirements:
         name, content = run.requirements()
         python = environment(name, content, python, say)
     check_framework(python, framework)
-    if job.checkpoints and settings.code:
-        (code / job.checkpoints).mkdir(parents=True, exist_ok=True)
-    if outputs := sync_folder(job, code):
+    outputs, checkpoints = sync_folder(job, code), code / job.checkpoints if job.checkpoints else None
+    for folder in filter(None, (outputs, checkpoints)):
         with suppress(OSError):  # an image may forbid it; a script that leaves something then says so itself
-            outputs.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(parents=True, exist_ok=True)
     lay_out_inputs(job, code)
     return Ground(code, python, framework.processes(job, count_gpus()))
 
@@ -56,11 +55,18 @@ def lay_out_inputs(job: Job, code: Path) -> None:
             place.symlink_to(Path(source).absolute())
 
 
-def _code(settings: Settings, run: RunFolder, job: Job) -> Path:
+def _code(settings: Settings, run: RunFolder, job: Job, say: Callable[[str], None]) -> Path:
     if settings.code:
         place = settings.folder / "code"
         if not place.exists():
             fetch_code(run.store, settings.code, place)
+        return place
+    if job.code and not job.code.startswith("image:"):  # as only an environment says it: a launcher fetches itself
+        from ..workdir.fetching import fetch_to
+
+        place = Path(settings.code_dir or settings.folder / "code").absolute()
+        if settings.code_dir or not place.exists():
+            fetch_to(job.code, job.entry, place, say)
         return place
     place = Path(settings.code_dir or (job.code or ".").removeprefix("image:"))
     if not place.is_dir():

@@ -6,12 +6,28 @@ import asyncio
 import json
 from urllib.parse import urlsplit
 
-from ..frameworks.base import HttpCount
+from ..frameworks.base import HttpCount, PortsAnswer, Probe
 
 _ANSWER = 2.0
 
 
-async def passes(probe: HttpCount) -> bool:
+async def passes(probe: Probe) -> bool:
+    """Whether the framework's own service is there, for each of its nodes where it has one."""
+    if isinstance(probe, PortsAnswer):
+        return all(await asyncio.gather(*(_listens(*place) for place in probe.places.values())))
+    return await _counts(probe)
+
+
+async def _listens(address: str, port: int) -> bool:
+    try:
+        _, writer = await asyncio.wait_for(asyncio.open_connection(address, port), _ANSWER)
+    except (OSError, asyncio.TimeoutError):
+        return False
+    writer.close()
+    return True
+
+
+async def _counts(probe: HttpCount) -> bool:
     """One plain request to a service on a node of ours; whatever is not a good answer is a no."""
     parts = urlsplit(probe.url)
     try:

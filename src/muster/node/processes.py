@@ -69,6 +69,8 @@ class Running:
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     expected: bool = False
     """We are ending it ourselves, so its end is no news."""
+    on_exit: Callable[[Exit], None] | None = None
+    """Who hears of its end instead of everybody; also if it was asked to."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,15 @@ class Processes:
         self._complaint = complaint
         self._running: list[Running] = []
 
-    def start(self, command: Command, generation: int, env: Mapping[str, str], cwd: Path, folder: Path) -> None:
+    def start(
+        self,
+        command: Command,
+        generation: int,
+        env: Mapping[str, str],
+        cwd: Path,
+        folder: Path,
+        on_exit: Callable[[Exit], None] | None = None,
+    ) -> Running:
         """Starts one process; its output is read from now on. `folder` holds the pipes of its ranks, if it has any."""
         whole = {**command.defaults, **env, **command.env, tree.MARK: self._mark}
         rank_pipes = self._rank_pipes(folder, command.streams)
@@ -125,9 +135,10 @@ class Processes:
             Pipe(reading, self._capture.stream(command.process, name, command.rank))
             for reading, name in ((out[0], "out"), (err[0], "err"))
         ]
-        running = Running(command, generation, popen, pipes, rank_pipes)
+        running = Running(command, generation, popen, pipes, rank_pipes, on_exit=on_exit)
         self._running.append(running)
         self._task(self._watch(running))
+        return running
 
     def _rank_pipes(self, folder: Path, count: int) -> list[Pipe]:
         made = []
@@ -152,8 +163,8 @@ class Processes:
             pipe.close()
         self._running.remove(running)
         running.ended.set()
-        if not running.expected:
-            self._on_exit(_exit(running, code if code >= 0 else 128 - code, self._complaint))
+        if running.on_exit or not running.expected:
+            (running.on_exit or self._on_exit)(_exit(running, code if code >= 0 else 128 - code, self._complaint))
 
     async def end(self, patient: bool) -> None:
         """Asks every process to end, waits, and ends what is left, with all its descendants."""
@@ -166,6 +177,14 @@ class Processes:
             self._capture.say(f"processes {sorted(left)} could not be ended")
         await self._all_ended(_DRAIN)
         tree.reap(self.pids())
+
+    async def dismiss(self, running: Running) -> None:
+        """Asks one process to end, waits, and makes sure of it."""
+        tree.signal_group(running.popen.pid, signal.SIGTERM)
+        try:
+            await asyncio.wait_for(running.ended.wait(), PATIENT)
+        except asyncio.TimeoutError:
+            tree.signal_group(running.popen.pid, signal.SIGKILL)
 
     async def _all_ended(self, within: float) -> None:
         waits = [asyncio.ensure_future(running.ended.wait()) for running in self._running]
@@ -184,7 +203,8 @@ def _exit(running: Running, code: int, complaint: Callable[[Sequence[str]], bool
     own = _telling((running.pipes[0], running.pipes[1]))
     # An agent that loses its peers' agent first has no time to say that a rank of its own has failed.
     failed = [stream for stream in ranks if stream.exit_code is not None] or [*filter(_raised, ranks), own]
-    chosen = min(failed, key=lambda stream: complaint(traceback_of(stream.tail))) if code else own
+    told = code or any(stream.exit_code for stream in ranks)
+    chosen = min(failed, key=lambda stream: complaint(traceback_of(stream.tail))) if told else own
     return Exit(running.command, running.generation, chosen.exit_code or code, traceback_of(chosen.tail), chosen.rank)
 
 

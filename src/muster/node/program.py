@@ -7,11 +7,12 @@ import secrets
 import signal
 import socket
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from ..errors import MusterError, StoreError
+from ..errors import MusterError, NodeError, StoreError
 from ..frameworks.base import Command, Framework, Scene
 from ..frameworks.registry import framework
 from ..spec.job import Job
@@ -27,9 +28,10 @@ from .guardian import ENDING_SIGNALS
 from .homebound import Homebound
 from .life import Life, Phase
 from .lines import LogOut
-from .ports import Reserved, own_address
+from .messages import Dismiss, Hire, HireEnded, ToNode
+from .ports import Reserved, interface_of, own_address
 from .preparing import Ground, prepare
-from .processes import Exit, Processes
+from .processes import Exit, Processes, Running
 from .settings import Settings
 from .sides import Side
 from .surroundings import process_environment
@@ -38,6 +40,8 @@ _TICK = 0.25
 """How exactly deadlines are kept."""
 _LAST_WORDS = 120.0
 """Seconds to hear the others out and to write the end down."""
+_SETTLE_TRIES, _SETTLE_PAUSE = 6, 5.0
+"""How often, and after how many seconds, a checkpoint that cannot be had now is asked for again."""
 _BEAT = 5.0
 """Seconds between two writings of the node's record while nothing changes."""
 
@@ -57,6 +61,7 @@ class Node:
         self._dirty = asyncio.Event()
         self._apart = False
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._hires: dict[str, Running] = {}
         self.life = Life(
             node=record.node,
             role=record.role,
@@ -133,7 +138,7 @@ class Node:
         elif isinstance(action, lives.Meet):
             self.task(self.side.meet())
         elif isinstance(action, lives.Start):
-            self._start(action)
+            self.task(self._start(action))
         elif isinstance(action, lives.EndProcesses):
             self.task(self._end_processes(action.patient))
         elif isinstance(action, lives.Tell):
@@ -165,17 +170,32 @@ class Node:
         wishes = self.framework.ports(self.job, self.record.role)
         return self.ports.take(wishes, fixed=not self.settings.free_ports)
 
-    def _start(self, action: lives.Start) -> None:
-        try:
-            commands = self._commands(action)
-            for command in commands:
-                self._start_one(command, action.generation)
-        except Exception as error:  # noqa: BLE001 - a plugin's mistake is a failed node, not a dead connection
-            detail = str(error) if isinstance(error, MusterError) else f"{type(error).__name__}: {error}"
-            self.feed(lives.Broken(detail, time.time()))
-            return
+    async def _start(self, action: lives.Start) -> None:
+        if action.services:
+            await self._settle(action.generation)
+        if not self._runs(action.generation):
+            return  # it was over before it began
+        commands = self._commands(action)
+        extra = await self.side.conduct() if any(command.conducts for command in commands) else {}
+        for command in commands:
+            self._start_one(command, action.generation, extra if command.conducts else {})
         scripts = frozenset(command.process for command in commands if command.script)
         self.feed(lives.Launched(action.generation, scripts))
+
+    async def _settle(self, generation: int) -> None:
+        """The newest checkpoint is in place before a process starts; a work dir that is away is waited for."""
+        for left in (*range(_SETTLE_TRIES), None):
+            try:
+                await self.homebound.settle(generation)
+                return
+            except StoreError as error:
+                if left is None:
+                    raise
+                self.say(f"the newest checkpoint cannot be had yet: {error.message}")
+                await asyncio.sleep(_SETTLE_PAUSE)
+
+    def _runs(self, generation: int) -> bool:
+        return self.life.phase is Phase.RUNNING and self.life.generation == generation
 
     def _commands(self, action: lives.Start) -> list[Command]:
         scene = self.scene()
@@ -183,10 +203,51 @@ class Node:
         scripts = self.framework.scripts(scene) if action.scripts else ()
         return [*services, *scripts]
 
-    def _start_one(self, command: Command, generation: int) -> None:
+    def _start_one(
+        self,
+        command: Command,
+        generation: int,
+        extra: Mapping[str, str] | None = None,
+        on_exit: Callable[[Exit], None] | None = None,
+    ) -> Running:
         assert self.ground is not None  # noqa: S101 - a node that starts processes has been prepared
         env = process_environment(self.settings, self.job, self.ground.code)
-        self.processes.start(command, generation, env, self.ground.code, self.settings.folder / "streams")
+        streams = self.settings.folder / "streams"
+        return self.processes.start(command, generation, {**env, **(extra or {})}, self.ground.code, streams, on_exit)
+
+    async def errand(self, command: Command) -> int:
+        """Runs a process whose end concerns nobody but the caller; its exit code."""
+        ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._start_one(command, self.life.generation, on_exit=lambda done: ended.set_result(done.code))
+        return await ended
+
+    # --- what main's launcher has this node do -----------------------------------------------------------
+
+    def hear(self, message: ToNode) -> None:
+        """What main says, over whichever way."""
+        if isinstance(message, Hire):
+            self.task(self._hire(message))
+        elif isinstance(message, Dismiss):
+            if running := self._hires.get(message.hire):
+                self.task(self.processes.dismiss(running))
+        else:
+            self.feed(message)
+
+    async def _hire(self, message: Hire) -> None:
+        try:
+            if not self._runs(message.generation):
+                raise NodeError(f"{self.record.node} has no processes of generation {message.generation}")
+            command = self.framework.hired(self.scene(), message.order)
+            ended = partial(self._hire_ended, message)
+            self._hires[message.hire] = self._start_one(command, message.generation, on_exit=ended)
+        except Exception as error:  # noqa: BLE001 - whatever is wrong, the launcher must not wait for ever
+            failure = Failure(self.record.node, "node", 1, at=time.time(), tail=(str(error) or repr(error),))
+            self.side.tell(HireEnded(self.record.node, message.generation, message.hire, 1, failure))
+
+    def _hire_ended(self, message: Hire, ended: Exit) -> None:
+        self._hires.pop(message.hire, None)
+        failure = self._failure(ended) if ended.code else None
+        self.side.tell(HireEnded(self.record.node, message.generation, message.hire, ended.code, failure))
 
     def scene(self) -> Scene:
         assert self.ground is not None and self.life.main is not None  # noqa: S101, PT018 - both are there once main is seen
@@ -204,11 +265,17 @@ class Node:
             processes=self.life.processes,
             members=self.life.members,
             fixed_ports=not self.settings.free_ports,
+            interface=interface_of(self.life.address),
         )
 
     async def _end_processes(self, patient: bool) -> None:
         try:
             await self.processes.end(patient)
+            if self.life.phase is Phase.RESTARTING:
+                # Before main hears that we are quiet: then all nodes choose from the same checkpoints.
+                await self.homebound.ship_complete()
+        except (StoreError, OSError) as error:
+            self.say(f"checkpoints are late: {error}")
         finally:
             self.feed(lives.Quiet())
 
@@ -243,20 +310,21 @@ class Node:
 
     def _exited(self, ended: Exit) -> None:
         script = ended.command.script
-        failure = None
-        if ended.code != 0 or not script:
-            failure = Failure(
-                node=self.record.node,
-                process=f"rank {ended.rank}" if ended.rank is not None else ended.command.process,
-                exit_code=ended.code or 1,
-                at=time.time(),
-                rank=ended.rank,
-                tail=ended.tail,
-                complaint=self.framework.complaint(ended.tail),
-            )
+        failure = self._failure(ended) if ended.code != 0 or not script else None
         known = [found for found in (self.record.failure, failure) if found]
         self.record = replace(self.record, failure=first_cause(known))
         self.feed(lives.Exited(ended.generation, ended.command.process, script, failure))
+
+    def _failure(self, ended: Exit) -> Failure:
+        return Failure(
+            node=self.record.node,
+            process=f"rank {ended.rank}" if ended.rank is not None else ended.command.process,
+            exit_code=ended.code or 1,
+            at=time.time(),
+            rank=ended.rank,
+            tail=ended.tail,
+            complaint=self.framework.complaint(ended.tail),
+        )
 
     async def _tick(self) -> None:
         while True:

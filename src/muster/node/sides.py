@@ -37,6 +37,9 @@ class Side(Protocol):
     def stop(self, detail: str) -> None:
         """Somebody wants an end."""
 
+    async def conduct(self) -> dict[str, str]:
+        """What a launcher of the framework's own finds main by, which starts processes for it."""
+
     def tick(self) -> None:
         """Time has passed."""
 

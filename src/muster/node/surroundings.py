@@ -20,6 +20,7 @@ def process_environment(
     own = job.env_of(settings.role)
     paths = [
         str(code),
+        *(str(code / folder) for folder in job.python_path),
         *([str(_shim())] if job.python or job.requirements else []),
         own.pop("PYTHONPATH", base.get("PYTHONPATH", "")),
     ]
@@ -30,6 +31,11 @@ def process_environment(
         MUSTER_RUN_ID=settings.run,
         MUSTER_REPORT=str(folder / "reports.jsonl"),
     )
+    # What a launcher's own environment says of a job run that it may be in is not true of this node.
+    told = {} if settings.job is None else base
+    base.update({name: value for name, value in _as_ads_says(settings, job, code).items() if name not in told})
+    base.setdefault("JOB_OCID", settings.run)
+    base.setdefault("JOB_RUN_OCID", f"{settings.run}/{settings.node or folder.name}")
     if outputs := sync_folder(job, code, env):
         # Scripts written for ADS know it by the second name.
         base.update(MUSTER_OUTPUTS=str(outputs), OCI__SYNC_DIR=str(outputs))
@@ -39,6 +45,23 @@ def process_environment(
     base.update(own)
     base.update(settings.secrets)
     return base
+
+
+def _as_ads_says(settings: Settings, job: Job, code: Path) -> dict[str, str]:
+    """What scripts made for Oracle's ADS read of the cluster, under the names and with the values that they know."""
+    said = {
+        "OCI__WORK_DIR": settings.work_dir,
+        "OCI__EPHEMERAL": str(int(job.ephemeral)),
+        "OCI__CLUSTER_TYPE": job.framework.upper(),
+        "OCI__WORKER_COUNT": str(job.workers.max),
+        "OCI__MODE": settings.role.upper(),
+        "OCI__CODE_DIR": str(code),
+    }
+    if job.ps:
+        said["OCI__PS_COUNT"] = str(job.ps)
+    if job.entry:
+        said["OCI__ENTRY_SCRIPT"] = job.entry
+    return said
 
 
 def sync_folder(job: Job, code: Path, env: Mapping[str, str] = os.environ) -> Path | None:

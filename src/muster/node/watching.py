@@ -105,10 +105,9 @@ class Tail:
 
 
 async def watch(
-    run: RunFolder, on_lines: OnLines, on_state: OnState, alive: Callable[[], bool] | None = None
+    run: RunFolder, tail: Tail, on_state: OnState, alive: Callable[[], bool] | None = None
 ) -> Result | None:
     """Shows lines and states until the run has a result, or until `alive` says that nothing more will come."""
-    tail = Tail(run, on_lines)
     pauses = delays(slowest=_LOOK)
     while True:
         result = await asyncio.to_thread(run.result)
@@ -164,13 +163,22 @@ async def _beat(channel: Channel) -> None:
 
 def ask_to_stop(run: RunFolder, why: str) -> bool:
     """Tells main at once what the stop file tells it within a second. False where it cannot be reached."""
+    return _tell(run, {"kind": "stop", "why": why})
+
+
+def ask_to_look(run: RunFolder) -> bool:
+    """Has main look into the run's folder now for what somebody asks of it."""
+    return _tell(run, {"kind": "look"})
+
+
+def _tell(run: RunFolder, message: dict[str, Any]) -> bool:
     config = run.latest_main()
     if config is None:
         return False
 
     async def ask() -> None:
         channel = await _connect(run, config)
-        channel.send({"kind": "stop", "why": why})
+        channel.send(message)
         await channel.drain()
         await channel.close()
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ..errors import StoreError
+from ..errors import NodeError, StoreError
 from ..workdir.records import End, MainConfig, Verdict, fold
 from . import life as lives
 from .link import Link
@@ -88,7 +88,10 @@ class WorkerSide:
         if isinstance(message, MainSeen) and message.config.generation > self._node.life.generation:
             self._done = False
         self._ready = self._ready or isinstance(message, Go)
-        self._node.feed(message)
+        self._node.hear(message)
+
+    async def conduct(self) -> dict[str, str]:
+        raise NodeError(f"{self._node.framework.name} starts a launcher on a worker, which cannot conduct")
 
     def _back(self) -> None:
         if self._node.record.link == "store":

@@ -92,3 +92,6 @@ def _check_fit(job: Job, facts: Facts, problems: Problems) -> None:
         problems.add("workers", f"{job.framework} is not elastic: it cannot run with a changing number of workers", fix)
     if (job.ps or "ps" in job.roles) and "ps" not in facts.roles and problems.clean("ps"):
         problems.add("ps", f"{job.framework} has no parameter servers", "Take ps out.")
+    for objection in facts.objections(job):
+        if problems.clean(objection.field):
+            problems.add(objection.field, objection.message, objection.fix)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from .fields import Field, Integer, Section
+from .fields import Field, Integer, Maybe, Section
 from .job import Role, Workers
 from .kinds import Wrong, refuse
 from .nodes import Node, Scalar, Table
@@ -24,6 +24,9 @@ class WorkerCount:
             if workers.min > workers.max and problems.clean(path):
                 fix = f"Write {{min: {workers.max}, max: {workers.min}}}."
                 problems.add(path, f"min ({workers.min}) is more than max ({workers.max})", fix)
+            elif not workers.min <= workers.first <= workers.max and problems.clean(path):
+                message = f"the cluster cannot start with {workers.first} workers"
+                problems.add(f"{path}.start", message, f"Write a number from {workers.min} to {workers.max}.")
             return workers
         count = Integer(0).read(node, path, problems) if _is_number(node) else refuse(self, node, path, problems)
         return count if isinstance(count, Wrong) else Workers(count, count)
@@ -31,7 +34,10 @@ class WorkerCount:
     def show(self, value: Any) -> Any:
         if not isinstance(value, Workers):
             return value
-        return {"min": value.min, "max": value.max} if value.elastic else value.min
+        if not value.elastic:
+            return value.min
+        start = {} if value.start is None else {"start": value.start}
+        return {"min": value.min, "max": value.max, **start}
 
     def schema(self) -> dict[str, Any]:
         return {"anyOf": [Integer(0).schema(), _BOUNDS.schema()]}
@@ -41,6 +47,7 @@ _BOUNDS = Section(
     (
         Field("min", Integer(0), "With fewer workers than this the cluster is not ready.", "min: 1"),
         Field("max", Integer(1), "No more workers than this join.", "max: 8"),
+        Field("start", Maybe(Integer(0)), "How many there are at first. Left out: max."),
     ),
     model=Workers,
     owner="in workers",

@@ -24,6 +24,7 @@ _EPHEMERAL_HELP = "1: the cluster ends with its script. 0: it stays until its TT
 _TIMEOUT = ("TIMEOUT", "TIME_OUT")
 _NTHREADS = ("nthreads", "nthread", "NTHREADS", "NTHREAD")
 _DEATH_TIMEOUT = ("death_timeout", "DEATH_TIMEOUT")
+_TIMELINE_HELP = "1: Horovod writes a timeline, which slows the training. 0: it does not."
 _WORDS_HELP = """Write words as a shell reads them, or a JSON array: ["--epochs", "3"]."""
 
 
@@ -94,22 +95,29 @@ def _run(env: Mapping[str, str], problems: Problems) -> str:
 def _job(place: Place, entry: str | None, variables: Variables) -> Job:
     count = variables.get("WORKER_COUNT", read=read.whole(0), default=Workers().min)
     python = variables.get("PYTHON", read=str, default=Job.python)
+    framework = variables.need("CLUSTER_TYPE", read.framework, _CLUSTER_TYPE_HELP) or ""
     return Job(
         name=slug(place.run) or "run",
-        framework=variables.need("CLUSTER_TYPE", read.framework, _CLUSTER_TYPE_HELP) or "",
+        framework=framework,
         code=None,
         entry=_inside(entry, place.code_dir),
         args=_args(variables),
         workers=Workers(count, count),
         ps=variables.get("PS_COUNT", read=read.whole(0), default=Job.ps),
-        processes=variables.get("PROCESSES", read=read.processes, default=Job.processes),
+        processes=_processes(framework, variables),
         python=str(absolute(python, Path.cwd())) if python and "/" in python else python,
         ephemeral=variables.get("EPHEMERAL", read=read.yes, default=Job.ephemeral, fix=_EPHEMERAL_HELP),
         timeout=variables.get(*_TIMEOUT, read=read.span, default=Job.timeout, fix=DURATION_HELP),
         ttl=variables.get("TTL", read=read.span, default=Job.ttl, fix=DURATION_HELP),
         retries=variables.get("RETRIES", read=read.whole(0), default=Job.retries),
-        options=_options(variables),
+        options=_options(framework, variables),
     )
+
+
+def _processes(framework: str, variables: Variables) -> int | None:
+    # A word that any script may use for itself, so only Horovod's nodes listen to it.
+    names = ("PROCESSES", "SLOTS") if framework == "horovod" else ("PROCESSES",)
+    return variables.get(*names, read=read.processes, default=Job.processes)
 
 
 def _inside(entry: str | None, code_dir: str) -> str | None:
@@ -126,7 +134,7 @@ def _args(variables: Variables) -> tuple[str, ...]:
     return plain + named
 
 
-def _options(variables: Variables) -> dict[str, Any]:
+def _options(framework: str, variables: Variables) -> dict[str, Any]:
     """The framework's own settings, under the names that job files have for them."""
     start_args = variables.get("START_ARGS", read=read.words, default=None, fix=_WORDS_HELP)
     found = {
@@ -136,7 +144,20 @@ def _options(variables: Variables) -> dict[str, Any]:
         "port": variables.get("WORKER_PORT", read=read.whole(1, 65535), default=None),
         "start_args": None if start_args is None else list(start_args),
     }
+    if framework == "horovod":
+        found |= _horovod_options(list(start_args or ()), variables)
     return {name: value for name, value in found.items() if value is not None}
+
+
+def _horovod_options(start_args: list[str], variables: Variables) -> dict[str, Any]:
+    more = variables.get("HOROVOD_ARGS", read=read.words, default=(), fix=_WORDS_HELP)
+    return {
+        "min_np": variables.get("MIN_NP", read=read.whole(1), default=None),
+        "max_np": variables.get("MAX_NP", read=read.whole(1), default=None),
+        "start_timeout": variables.get("START_TIMEOUT", read=read.span, default=None, fix=DURATION_HELP),
+        "timeline": variables.get("ENABLE_TIMELINE", read=read.yes, default=None, fix=_TIMELINE_HELP),
+        "start_args": [*start_args, *more] or None,
+    }
 
 
 def _check(env: Mapping[str, str], place: Place, job: Job, problems: Problems) -> None:

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from .job import Job
 from .kinds import Kind
+
+
+class Objection(Protocol):
+    """Something that a job asks for and its framework cannot do."""
+
+    @property
+    def field(self) -> str: ...
+
+    @property
+    def message(self) -> str: ...
+
+    @property
+    def fix(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -16,6 +30,8 @@ class Facts:
     elastic: bool
     roles: frozenset[str]
     options: Mapping[str, Kind] = field(default_factory=dict)
+    objections: Callable[[Job], Iterable[Objection]] = lambda _job: ()
+    """What else of a job it cannot do."""
 
 
 class Frameworks(Protocol):

@@ -18,10 +18,17 @@ class Workers:
 
     min: int = 1
     max: int = 1
+    start: int | None = None
+    """How many an elastic cluster begins with; None is `max`."""
 
     @property
     def elastic(self) -> bool:
         return self.min != self.max
+
+    @property
+    def first(self) -> int:
+        """How many there are until the run is scaled."""
+        return self.max if self.start is None else self.start
 
 
 @dataclass(frozen=True)
@@ -63,6 +70,8 @@ class Job:
     """Per node; None is `auto`: one per GPU, else one."""
     python: str | None = None
     """The interpreter of the script; None is the one that runs Muster."""
+    python_path: tuple[str, ...] = ()
+    """Folders inside code that processes find modules in, behind the code folder itself."""
     resources: Resources = Resources()
     image: str | None = None
     requirements: str | None = None
@@ -104,6 +113,7 @@ class Job:
         known = {key: item for key, item in value.items() if key in cls.__dataclass_fields__}
         known["args"] = tuple(known.get("args", ()))
         known["secrets"] = tuple(known.get("secrets", ()))
+        known["python_path"] = tuple(known.get("python_path", ()))
         known["workers"] = Workers(**known.get("workers", {}))
         known["resources"] = Resources(**known.get("resources", {}))
         known["roles"] = {

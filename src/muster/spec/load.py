@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import JobError, Problem
 from .checks import check, framework_facts
@@ -17,6 +17,9 @@ from .nodes import Node, Scalar, Table, from_python
 from .problems import Problems, suggestion
 from .table import job_section, show
 
+if TYPE_CHECKING:
+    from .ads_where import Where
+
 _SMALLEST_JOB = "The smallest job is `name: mnist`, `framework: pytorch`, `entry: train.py`, one line each."
 
 
@@ -26,8 +29,13 @@ def load(path: str | os.PathLike[str], frameworks: Frameworks | None = None) -> 
     Paths in the file are taken from the file's own folder. What depends on the framework is checked only
     where `frameworks` says which ones there are.
     """
+    return load_both(path, frameworks)[0]
+
+
+def load_both(path: str | os.PathLike[str], frameworks: Frameworks | None = None) -> tuple[Job, Where | None]:
+    """The job of a file, and where it says that the nodes run: an Oracle ADS file holds both, a job file one."""
     file = Path(path)
-    return load_text(_read(file), str(path), file.absolute().parent, frameworks)
+    return _read_text(_read(file), str(path), file.absolute().parent, frameworks)
 
 
 def load_text(
@@ -37,6 +45,10 @@ def load_text(
     frameworks: Frameworks | None = None,
 ) -> Job:
     """The job of a job file's text. `file` is named in messages, and `folder` is where its paths start."""
+    return _read_text(text, file, Path(folder), frameworks)[0]
+
+
+def _read_text(text: str, file: str, folder: Path, frameworks: Frameworks | None) -> tuple[Job, Where | None]:
     from .tree import parse
 
     problems = Problems(file)
@@ -45,7 +57,25 @@ def load_text(
         problems.add("", "the file is empty", _SMALLEST_JOB, line=1)
     if root is None:
         raise JobError(problems.found())
-    return _job_of(root, Path(folder), frameworks, problems)
+    if _text(root, "kind"):
+        from .ads import is_ads
+
+        if is_ads(root):
+            return _read_both(root, folder, frameworks, problems)
+    return _job_of(root, folder, frameworks, problems), None
+
+
+def _read_both(root: Node, folder: Path, frameworks: Frameworks | None, problems: Problems) -> tuple[Job, Where]:
+    """An Oracle ADS file: the job file that it stands for is read and checked like any other."""
+    from .ads import read_ads
+
+    draft, where = read_ads(root, folder, problems)
+    inner = Problems()
+    job = _read_job(from_python(draft.settings, inner), folder, frameworks, inner)
+    draft.tell(inner.found(), problems)
+    if job is None or problems.found():
+        raise JobError(problems.found())
+    return job, where
 
 
 def job(**fields: Any) -> Job:
@@ -79,10 +109,6 @@ def _job_of(root: Node, folder: Path, frameworks: Frameworks | None, problems: P
 
 
 def _read_job(root: Node, folder: Path, frameworks: Frameworks | None, problems: Problems) -> Job | None:
-    if _text(root, "kind").casefold() == "distributed":
-        fix = "Write its settings as a job file; `muster schema` lists them."
-        problems.add("kind", "this is an Oracle ADS file, which this version cannot read yet", fix)
-        return None
     facts = framework_facts(_text(root, "framework"), frameworks, problems)
     job = job_section(_options(_text(root, "framework"), facts)).read(root, "", problems)
     if not isinstance(job, Job):

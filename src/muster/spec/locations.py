@@ -11,8 +11,10 @@ from typing import Any
 from .kinds import WRONG, Rule, Shown, Text, Wrong
 from .nodes import Node, shortened
 from .problems import Problems, suggestion
+from .sources import BUCKETS as BUCKETS
+from .sources import HELP, Fault, git_fault, is_remote, repository, web_fault, without_login
+from .sources import is_git as is_git
 
-BUCKETS = ("s3", "oci", "gs", "az")
 FSSPEC = (
     "abfs",
     "abfss",
@@ -32,9 +34,6 @@ FSSPEC = (
 """Writable stores that fsspec commonly has a back end for."""
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(/{1,2})(.*)", re.DOTALL)
-_GIT = re.compile(r"(?:https|ssh)://[^/]+/.+|git@[^:/]+:.+")
-
-_CODE_HELP = "Write https://host/name.git#commit for git, or image:/path for code that lies in the image."
 
 INNER = Text(
     rule=Rule(
@@ -48,7 +47,7 @@ INNER = Text(
 
 @dataclass(frozen=True)
 class Location(Shown):
-    """A path, or a URL with one of these schemes. Code may also come from git or lie in the image."""
+    """A path, or a URL with one of these schemes. Code may also be fetched from elsewhere, or lie in the image."""
 
     schemes: tuple[str, ...] = ()
     rarer: tuple[str, ...] = ()
@@ -58,51 +57,58 @@ class Location(Shown):
     @property
     def expected(self) -> str:
         urls = [f"{scheme}://" for scheme in self.schemes]
-        urls += ["a git URL (https://host/name.git#commit)", "image:/path"] if self.code else []
+        urls += ["https://host/code.zip", "git+https://host/name.git#commit", "image:/path"] if self.code else []
         return " or ".join(["a path", ", ".join(urls)] if urls else ["a path"])
 
     def read(self, node: Node, path: str, problems: Problems) -> str | Wrong:
         text = Text(self.expected).read(node, path, problems)
         if isinstance(text, Wrong):
             return text
-        fix = self._fault(text)
-        if fix is None:
+        fault = self._fault(text)
+        if fault is None:
             return text
-        problems.add(path, f"expected {self.expected}, found {shortened(text)!r}", fix)
+        expected = f"expected {self.expected}, found {shortened(without_login(text))!r}"
+        problems.add(path, fault.message or expected, fault.fix)
         return WRONG
 
-    def _fault(self, text: str) -> str | None:
-        """What mends a location that is not taken; None for one that is."""
+    def _fault(self, text: str) -> Fault | None:
+        """What is wrong with a location that is not taken; None for one that is."""
+        if self.code and is_git(text):
+            return git_fault(text)
         url = _URL.match(text)
         if not url:
             return None
         scheme, slashes, rest = url.groups()
-        if self.code and scheme in ("image", "https", "ssh"):
-            fits = is_git(text) or (scheme == "image" and slashes == "/" and bool(rest))
-            return None if fits else _CODE_HELP
+        if self.code and scheme in ("https", "http"):
+            return web_fault(text)
+        if self.code and scheme == "image":
+            return None if slashes == "/" and rest else Fault(HELP)
         known = (*self.schemes, *self.rarer)
         if not known:
-            return "Name a file on this machine."
+            return Fault("Name a file on this machine.")
         if scheme not in known:
-            return suggestion(f"{scheme}://", [f"{name}://" for name in known])
+            fetched = ("https", "http", "git+https", "git+ssh") if self.code else ()
+            return Fault(suggestion(f"{scheme}://", [f"{name}://" for name in (*known, *fetched)]))
         if scheme == "file" and (slashes != "//" or not rest.startswith("/")):
-            return "Write file:///absolute/path, with three slashes."
+            return Fault("Write file:///absolute/path, with three slashes.")
         if slashes != "//" or (scheme in BUCKETS and rest[:1] in ("", "/")):
-            return f"Write {scheme}://bucket/folder, with two slashes and the bucket's name."
+            return Fault(f"Write {scheme}://bucket/folder, with two slashes and the bucket's name.")
         return None
 
     def schema(self) -> dict[str, Any]:
         taken = [f"{scheme}://" for scheme in (*self.schemes, *self.rarer)]
-        taken += [r"image:/[^/]", r"https://.+\.git(?:#.+)?$", "ssh://."] if self.code else []
+        fetched = r"https?://[^?#]+\.(?:git|py|zip|tar|tgz|tar\.gz|tar\.bz2|tar\.xz)(?:[?#]|$)"
+        taken += ["image:/[^/]", r"git\+[^-]", "ssh://.", fetched] if self.code else []
         path = "(?![A-Za-z][A-Za-z0-9+.-]+:/)"
         return {"type": "string", "minLength": 1, "pattern": f"^(?:{'|'.join([*taken, path])})"}
 
 
-def is_git(text: str) -> bool:
-    """Whether code comes from a git repository: `https://….git#commit`, `ssh://…` or `git@…`."""
-    if not _GIT.fullmatch(text):
-        return False
-    return not text.startswith("https://") or text.partition("#")[0].endswith(".git")
+def resolved_code(text: str, folder: Path) -> str:
+    """Code with its path on this machine made absolute, where it has one."""
+    place, ref = repository(text)
+    if not is_git(text) or is_remote(place):
+        return str(local_path(text, folder) or text)
+    return f"git+{absolute(place, folder)}" + ("" if ref is None else f"#{ref}")
 
 
 def local_path(text: str, folder: Path) -> Path | None:
@@ -111,7 +117,7 @@ def local_path(text: str, folder: Path) -> Path | None:
         from urllib.parse import unquote
 
         text = unquote(text.removeprefix("file://"))
-    elif _URL.match(text) or _GIT.fullmatch(text):
+    elif _URL.match(text) or (is_git(text) and is_remote(text)):
         return None
     return absolute(text, folder)
 

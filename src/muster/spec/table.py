@@ -104,6 +104,7 @@ _SCRIPT = (
     Field("env", ENV, "The script's environment."),
     Field("secrets", TextList(ENV_NAME), "Variables whose values are passed on and never written down."),
     Field("python", Maybe(Text()), "The script's interpreter: a path, or a name to look up."),
+    Field("python_path", TextList(INNER.rule), "Folders inside code that modules are found in, beside code itself."),
     Field("requirements", Maybe(Location()), "A requirements.txt or a conda-style env.yaml."),
 )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
 from ..spec.config import Target as TargetConfig
@@ -19,7 +19,9 @@ class CodePlan:
     """The code that will travel."""
 
     source: str
+    """A path of this machine, or where it is fetched from; once it was, with the exact commit or checksum."""
     digest: str
+    """Empty where the code comes from elsewhere: a plan is dry, so it is fetched only at launch."""
     files: int
     bytes: int
     ignored: tuple[str, ...] = ()
@@ -59,6 +61,11 @@ class Plan:
     """Permissions that the launch needs, as the target's cloud words them."""
     notes: tuple[str, ...] = ()
     """What the job asks for and this target will not do, or does otherwise."""
+
+    def with_code(self, code: CodePlan) -> Plan:
+        """The plan once its code was fetched. Its digest reaches every node apart from the work dir."""
+        nodes = (replace(node, environment={**node.environment, "MUSTER_CODE": code.digest}) for node in self.nodes)
+        return replace(self, code=code, nodes=tuple(nodes))
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

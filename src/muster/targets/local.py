@@ -12,9 +12,13 @@ from pathlib import Path
 from ..errors import CodeError, LaunchError
 from ..frameworks.base import Framework
 from ..frameworks.registry import framework
+from ..node.gpus import visible_gpus
 from ..node.python import check_framework, interpreter
+from ..spec.code_paths import CodeFile, from_image, image_folder
 from ..spec.config import Target as TargetConfig
 from ..spec.job import Job
+from ..spec.locations import is_git
+from ..spec.sources import code_source
 from ..spec.units import size_text
 from ..workdir.home import default_work_dir, home, nodes_folder
 from ..workdir.opening import open_store
@@ -34,6 +38,8 @@ class Local:
 
     def plan(self, job: Job) -> Plan:
         made = framework(job.framework)
+        job = _without_image(job, Path(self.config.options.get("code", ".")))
+        _check_files(job, made)
         # Written into the job, which is all that a node reads.
         job = replace(job, python=job.python or self.config.options.get("python"))
         python = interpreter(job.python)
@@ -69,8 +75,7 @@ class Local:
             "MUSTER_ADDRESS": ADDRESS,
             "MUSTER_FREE_PORTS": "1",
             "MUSTER_MAIN_GRACE": str(_MAIN_GRACE if not job.retries else 6 * _MAIN_GRACE),
-            # The nodes share this machine's GPUs, so none may count them all as its own.
-            "MUSTER_GPUS": str(job.role(role).resources.gpus or job.resources.gpus or 0),
+            **_gpus(job, made, name),
         }
         if code:
             environment["MUSTER_CODE"] = code.digest
@@ -85,7 +90,8 @@ class Local:
 
     def launch(self, plan: Plan, run: str) -> LocalNodes:
         """Starts every node, or none: what was started before a refusal is ended again."""
-        nodes = LocalNodes(plan, run)
+        made = framework(plan.job.framework)
+        nodes = LocalNodes(plan, run, lambda name: self._node(plan.job, made, name, plan.work_dir, plan.code))
         try:
             for node in plan.nodes:
                 nodes.start(node)
@@ -101,14 +107,64 @@ class Local:
 
 
 def node_names(job: Job) -> list[str]:
-    workers = [f"worker-{number}" for number in range(1, job.workers.max + 1)]
+    workers = [f"worker-{number}" for number in range(1, job.workers.first + 1)]
     return ["main", *workers, *(f"ps-{number}" for number in range(1, job.ps + 1))]
+
+
+def _gpus(job: Job, made: Framework, name: str) -> dict[str, str]:
+    """How many GPUs the node has. All nodes share this machine's, so each that computes gets a part of its own.
+
+    Where a job asks for more than there are, ranks have to share them, as a script may want to try here.
+    """
+    asked = job.role(name.partition("-")[0]).resources.gpus or job.resources.gpus
+    workers = [f"worker-{number}" for number in range(1, job.workers.max + 1)]
+    computing = [*(["main"] if made.main_computes(job) else []), *workers]
+    here = visible_gpus()
+    share = len(here) // max(len(computing), 1)
+    each = share if asked is None else asked
+    if name not in computing or not each:
+        return {"MUSTER_GPUS": "0"}
+    first = computing.index(name) * each
+    own = here[first : first + each] if len(here) >= len(computing) * each else []
+    return {"MUSTER_GPUS": str(each), **({"CUDA_VISIBLE_DEVICES": ",".join(own)} if own else {})}
+
+
+def _without_image(job: Job, folder: Path) -> Job:
+    """The job with the code that its image would have taken from a folder of this machine, as its paths then are."""
+    place = image_folder(job)
+    if place is None:
+        return job
+    job = from_image(job, folder)
+    source = Path(job.code or "")
+    why = f"The job's code lies in its image, at {place}; here it is taken from {source}. `--code DIR` names another."
+    if not source.is_dir():
+        raise CodeError(f"code: there is no folder {source}", why)
+    if job.entry and not (source / job.entry).is_file():
+        raise CodeError(f"entry: there is no {job.entry!r} in {source}", why)
+    return job
+
+
+def _check_files(job: Job, made: Framework) -> None:
+    """Files that options name and that could be missing only when a process opens them."""
+    options = {name for name, kind in made.options().items() if isinstance(kind, CodeFile)}
+    source = Path(job.code) if job.code and job.code.startswith("/") else None
+    for role in ("main", "worker", "ps"):
+        for name in sorted(options & job.options_of(role).keys()):
+            path = Path(job.options_of(role)[name])
+            place = source / path if source and source.is_dir() else path
+            if place.is_absolute() and not place.is_file():
+                fix = "Put it there, or name another. A relative path starts at the code folder."
+                raise CodeError(f"options.{name}: there is no file {place}", fix)
 
 
 def _notes(job: Job) -> Iterator[str]:
     """What this machine does otherwise than the job file says, so that nothing is left out in silence."""
+    if job.code and code_source(job.code):
+        yield "code: fetched at launch, and then the same for all nodes"
     if job.image or any(role.image for role in job.roles.values()):
         yield "image: is not used: here the nodes are processes of this machine"
+    if job.code and is_git(job.code):
+        yield "code: git fetches it as you, with the keys and passwords that it finds here"
     wanted = job.resources
     if wanted.cpus and wanted.cpus > (os.cpu_count() or 1):
         yield f"resources.cpus: {wanted.cpus} wanted for each node, this machine has {os.cpu_count()} for all"
@@ -116,7 +172,8 @@ def _notes(job: Job) -> Iterator[str]:
     if wanted.memory and wanted.memory > memory:
         yield f"resources.memory: {size_text(wanted.memory)} wanted, this machine has {size_text(memory)}"
     if wanted.gpus:
-        yield f"resources.gpus: every node starts {wanted.gpus} processes, and all share this machine's GPUs"
+        here = len(visible_gpus())
+        yield f"resources.gpus: {wanted.gpus} wanted for each node; all nodes share the {here} of this machine"
 
 
 def _check_inputs(job: Job) -> None:
@@ -133,10 +190,11 @@ def _code(job: Job, own: tuple[Path, ...]) -> CodePlan | None:
     """The code as it will be bundled, without the folders of our `own` that may lie inside it."""
     if job.code is None or job.code.startswith("image:"):
         return None
-    if "://" in job.code or job.code.startswith("git@"):
-        raise CodeError(
-            f"code: {job.code} cannot be fetched by this version", "Give a folder or a file of this machine."
-        )
+    if code_source(job.code):
+        from ..workdir.fetching import check_fetchable
+
+        check_fetchable(job.code)
+        return CodePlan(job.code, digest="", files=0, bytes=0)
     from ..workdir.bundle import scan
     from ..workdir.ignore import literal
 

@@ -8,6 +8,7 @@ import select
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -27,12 +28,15 @@ _ASKED = 20.0
 class LocalNodes:
     """Holds the pipe whose end tells the nodes that their launcher is gone."""
 
-    def __init__(self, plan: Plan, run: str) -> None:
+    def __init__(self, plan: Plan, run: str, make: Callable[[str], NodePlan]) -> None:
+        """`make` plans a node that was not there at first, by its name."""
         self.run = run
-        self._plan = plan
+        self._plan, self._make = plan, make
         self._folder = RunFolder(open_store(plan.work_dir), run)
         self._nodes: dict[str, subprocess.Popen[bytes]] = {}
         self._restarts: dict[str, int] = {}
+        self._wanted: int | None = None
+        self._looked_at = 0.0
         self._lifeline, self._held = os.pipe()
         os.set_inheritable(self._lifeline, True)
         self._main_gone_at: float | None = None
@@ -88,9 +92,32 @@ class LocalNodes:
             self._ended(name)
         if self._nodes:
             self._hurry()
+            self._scale()
             return False
         self._conclude()
         return True
+
+    def _scale(self) -> None:
+        """Starts nodes that somebody has asked for meanwhile. Those that are one too many main lets go itself."""
+        workers, pause = self._plan.job.workers, self._folder.store.capabilities.poll_seconds
+        if not workers.elastic or self._ending or time.monotonic() - self._looked_at < pause:
+            return
+        self._looked_at = time.monotonic()
+        wanted = self._folder.wanted()
+        if wanted is None or ("main" not in self._nodes) or self._folder.result():
+            return
+        before, self._wanted = self._wanted, wanted
+        for number in range(1, min(wanted, workers.max) + 1):
+            name = f"worker-{number}"
+            if name not in self._nodes and (wanted != before or self._released(name)):
+                self.start(self._node(name))
+
+    def _released(self, name: str) -> bool:
+        record = self._folder.node(name)
+        return record is not None and record.verdict is not None and record.verdict.end is End.RELEASED
+
+    def _node(self, name: str) -> NodePlan:
+        return next((node for node in self._plan.nodes if node.name == name), None) or self._make(name)
 
     def _hurry(self) -> None:
         """Nodes that are still there long after the end of their run are asked to go."""
@@ -103,7 +130,7 @@ class LocalNodes:
 
     def _ended(self, name: str) -> None:
         tree.kill(f"{self.run}/{name}/", descent=False)
-        node = next(node for node in self._plan.nodes if node.name == name)
+        node = self._node(name)
         folder = Path(node.folder.replace(RUN, self.run))
         errors = _errors(folder)
         with suppress(FileNotFoundError):

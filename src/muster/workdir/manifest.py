@@ -45,9 +45,12 @@ class Manifest:
     def bytes(self) -> int:
         return sum(entry.size for entry in self.files)
 
-    def canonical(self) -> builtins.bytes:
-        """The one way to write this manifest. ASCII, so that a name of any bytes can be written."""
-        value = {"version": VERSION, "files": [entry.to_json() for entry in self.files]}
+    def canonical(self, **more: Any) -> builtins.bytes:
+        """The one way to write this manifest. ASCII, so that a name of any bytes can be written.
+
+        `more` is what else its kind says, such as a checkpoint's name; `from_json` passes it over.
+        """
+        value = {"version": VERSION, "files": [entry.to_json() for entry in self.files], **more}
         return json.dumps(value, sort_keys=True, separators=(",", ":")).encode("ascii")
 
     @classmethod

@@ -28,6 +28,7 @@ class End(str, Enum):
     NOT_READY = "not-ready"
     MAIN_NOT_FOUND = "main-not-found"
     MAIN_LOST = "main-lost"
+    RELEASED = "released"
 
 
 EXIT_CODES: Mapping[End, int] = {
@@ -38,6 +39,7 @@ EXIT_CODES: Mapping[End, int] = {
     End.NOT_READY: 121,
     End.MAIN_NOT_FOUND: 122,
     End.MAIN_LOST: 122,
+    End.RELEASED: 0,
 }
 """Exit codes of `muster run` where no script gave one."""
 

@@ -201,6 +201,17 @@ class RunFolder:
             value = None
         return value if isinstance(value, dict) else {"why": found.decode("utf-8", "replace").strip(), "by": ""}
 
+    def request_scale(self, workers: int, by: str) -> None:
+        """Asks for another number of workers. The latest request holds."""
+        number = len([*self.store.list_names(self.at("scale/"))]) + 1
+        while not self._created(f"scale/{number:06}.json", {"workers": workers, "by": by}):
+            number += 1
+
+    def wanted(self) -> int | None:
+        """How many workers somebody asked for last; None if nobody did. One list request, and a get if there is one."""
+        names = [*self.store.list_names(self.at("scale/"))]
+        return self._parsed(self.at("scale", max(names)), lambda value: int(value["workers"])) if names else None
+
     def write_result(self, result: Result) -> bool:
         """Writes the end of the run; false if another node had written it before."""
         return self._created("result.json", result)

@@ -1,0 +1,206 @@
+"""Brings checkpoints to the work dir: what is complete at once, and what is only written in place when it rests."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Mapping
+
+from ..errors import NotFound
+from .checkpoints import Checkpoint, Complete, file_key, manifest_key, numbers_of, read_at, written
+from .files import sha256_of
+from .manifest import FileEntry, Manifest
+from .shipper import Shipped
+from .store import Store
+from .units import State, Unit, Units, pattern
+from .walking import Found, Stamp, stamp_of
+
+KEPT_VERSIONS = 2
+"""Of a checkpoint that a script overwrites: the newest, and one more because the newest may be broken."""
+
+ALONE = 1.0
+"""Seconds in which a file that was renamed into a folder may prove to be only a part of what is written there."""
+
+_UNFINISHED = (".tmp", ".partial", "_temp")
+
+
+class CheckpointShipper:
+    """Sends each unit when it is complete, and else each entry of the folder that is the same in two looks.
+
+    Names that begin with a dot or end in `.tmp` or `.partial` are work under way, and never sent. What is overwritten
+    becomes a new checkpoint, and only its newest versions are kept, the last complete one always among them.
+    """
+
+    def __init__(self, store: Store, prefix: str, units: Units) -> None:
+        self._store, self._prefix, self._units = store, prefix, units
+        self._kept: dict[int, Checkpoint] | None = None
+        self._next = 1
+        self._earlier: dict[tuple[str, int], int] = {}
+        self._sent: dict[str, tuple[int, int]] = {}
+        self._seen: dict[str, dict[str, Stamp]] = {}
+        self._done: dict[str, dict[str, Stamp]] = {}
+        self._digests: dict[str, tuple[Stamp, str]] = {}
+        self._told: set[str] = set()
+        self._in_place: list[str] = []
+        # A round may still be under way in another thread when the last one begins.
+        self._lock = threading.Lock()
+
+    def ship_complete(self, last: bool = False) -> Shipped:
+        """Sends the complete units that are new; with `last` also those that may prove a part of something."""
+        with self._lock:
+            return self._send_units(self._units.state(), last)
+
+    def ship(self) -> Shipped:
+        """Sends these, and what was written in place and has come to rest."""
+        with self._lock:
+            return self._round(last=False)
+
+    def finish(self) -> Shipped:
+        """Sends all that is new: nobody writes any more."""
+        with self._lock:
+            return self._round(last=True)
+
+    def in_place(self) -> list[str]:
+        """Files that were sent but are not known to be complete, one of each kind of name, each told once."""
+        found, self._in_place = self._in_place, []
+        return found
+
+    def digest(self, found: Found) -> str:
+        """Of a file's content; one that has not changed is not read again."""
+        stamp, known = self._digests.get(found.path, (None, ""))
+        if stamp != found.stamp:
+            known = sha256_of(found.place)
+            self._digests[found.path] = (found.stamp, known)
+        return known
+
+    def _round(self, last: bool) -> Shipped:
+        state = self._units.state()
+        sent = self._send_units(state, last)
+        entries: dict[str, list[Found]] = {}
+        for path, found in sorted(state.files.items()):
+            top = path.split("/", 1)[0]
+            unfinished = any(name.endswith(_UNFINISHED) for name in path.split("/"))
+            if path not in state.kept and not top.startswith(".") and not unfinished:
+                entries.setdefault(top, []).append(found)
+        # The oldest first, so that the highest number is the newest.
+        for name, files in sorted(entries.items(), key=lambda item: max(one.stamp.mtime_ns for one in item[1])):
+            stamps = {one.path: one.stamp for one in files}
+            before, self._seen[name] = self._seen.get(name), stamps
+            if stamps == self._done.get(name) or not (last or before == stamps):
+                continue
+            more, done = self._try(name, files, None)
+            if done:
+                self._done[name] = stamps
+                self._tell(files[0].path)
+            sent = _sum(sent, more)
+        return Shipped(sent.files, sent.bytes, (*sent.left_out, *state.left_out))
+
+    def _send_units(self, state: State, last: bool = False) -> Shipped:
+        sent = Shipped()
+        self._demote(state.parts)
+        for unit in sorted(state.units.values(), key=lambda unit: unit.at):
+            number = unit.generation, unit.ordinal
+            if unit.fetched or self._sent.get(unit.name) == number:
+                continue
+            if "/" in unit.name and not (unit.said or last) and abs(time.time() - unit.at) < ALONE:
+                continue
+            files = [found for found in state.below(unit.name) if found.path in state.kept]
+            more, done = self._try(unit.name, files, unit)
+            if done:
+                self._sent[unit.name] = number
+            sent = _sum(sent, more)
+        return sent
+
+    def _demote(self, parts: Mapping[str, Unit]) -> None:
+        """What proved to be a part of something that is written in place does not count as complete any more."""
+        for unit in parts.values():
+            if self._sent.get(unit.name) != (unit.generation, unit.ordinal):
+                continue
+            for number, one in self._known().items():
+                if one.name == unit.name and one.complete and one.complete[1:] == self.version_of(unit):
+                    self._known()[number] = one._replace(complete=None)
+                    self._store.put(manifest_key(self._prefix, number), written(self._known()[number]))
+            del self._sent[unit.name]
+
+    def _try(self, name: str, files: list[Found], unit: Unit | None) -> tuple[Shipped, bool]:
+        try:
+            sent = self._send(name, files, unit)
+        except OSError as error:
+            return Shipped(0, 0, (f"{name}: {error.strerror}",)), False
+        return sent or Shipped(), sent is not None
+
+    def _send(self, name: str, files: list[Found], unit: Unit | None) -> Shipped | None:
+        """Sends one as the next checkpoint; None if it changed meanwhile, and so was not complete."""
+        kept = self._known()
+        versions = [checkpoint for _, checkpoint in sorted(kept.items()) if checkpoint.name == name]
+        complete = Complete(unit.at, *self.version_of(unit)) if unit else None
+        if complete and any(one.complete and one.complete[1:] == complete[1:] for one in versions):
+            return Shipped()
+        try:
+            manifest = Manifest(tuple(FileEntry(one.path, one.stamp.size, self.digest(one)) for one in files))
+            made = Checkpoint(self._next, name, manifest, complete)
+            same = bool(versions) and versions[-1].manifest == manifest
+            if same and complete is None:
+                return Shipped()
+            if same and versions[-1].complete is None:
+                made = made._replace(number=versions[-1].number)  # it is there already, and now known to be complete
+            else:
+                same = False
+                for one in files:
+                    self._store.put_file(file_key(self._prefix, self._next, one.path), one.place)
+        except (FileNotFoundError, NotFound):
+            return None
+        if any(stamp_of(one.place) != one.stamp for one in files):
+            return None
+        if unit and self._units.state().units.get(name) is not unit:
+            return None
+        self._store.put(manifest_key(self._prefix, made.number), written(made))
+        kept[made.number] = made
+        if same:
+            return Shipped()
+        self._next += 1
+        self._take_old_versions_away(name)
+        return Shipped(len(files), manifest.bytes)
+
+    def version_of(self, unit: Unit) -> tuple[int, int]:
+        """The generation and the ordinal that the work dir knows it by."""
+        earlier = 0 if unit.fetched else self._earlier.get((unit.name, unit.generation), 0)
+        return unit.generation, unit.ordinal + earlier
+
+    def _known(self) -> dict[int, Checkpoint]:
+        """What is in the work dir, also from an earlier start of this node. Looked up once."""
+        if self._kept is None:
+            numbers = numbers_of(self._store, self._prefix)
+            found = [read_at(self._store, self._prefix, number) for number in numbers]
+            self._kept = {checkpoint.number: checkpoint for checkpoint in found if checkpoint}
+            self._next = max(numbers, default=0) + 1
+            if not self._units.remembers:
+                self._count_on(self._kept.values())
+        return self._kept
+
+    def _count_on(self, kept: Iterable[Checkpoint]) -> None:
+        """A node that lost its folder goes on counting from what it had brought home."""
+        for checkpoint in kept:
+            if complete := checkpoint.complete:
+                key = checkpoint.name, complete.generation
+                self._earlier[key] = max(self._earlier.get(key, 0), complete.ordinal)
+
+    def _take_old_versions_away(self, name: str) -> None:
+        kept = self._known()
+        versions = sorted(number for number, checkpoint in kept.items() if checkpoint.name == name)
+        complete = [number for number in versions if kept[number].complete]
+        for number in sorted({*versions} - {*versions[-KEPT_VERSIONS:], *complete[-1:]}):
+            # First the manifest: what has one must be whole.
+            self._store.delete(manifest_key(self._prefix, number))
+            for entry in kept.pop(number).manifest.files:
+                self._store.delete(file_key(self._prefix, number, entry.path))
+
+    def _tell(self, path: str) -> None:
+        kind = pattern(path.split("/", 1)[0])
+        if kind not in self._told:
+            self._told.add(kind)
+            self._in_place.append(path)
+
+
+def _sum(one: Shipped, other: Shipped) -> Shipped:
+    return Shipped(one.files + other.files, one.bytes + other.bytes, (*one.left_out, *other.left_out))
