@@ -46,7 +46,7 @@ def _by_hand(world: World) -> Turn:
     chief, worker = free_port(), free_port()
     cluster = {"chief": [f"{_HERE}:{chief}"], "worker": [f"{_HERE}:{worker}"]}
     configs = [json.dumps({"cluster": cluster, "task": {"type": kind, "index": 0}}) for kind in cluster]
-    # As under Muster: its lines are what takes the time of a screen.
+    # Muster has it say less, too.
     quiet = {"TF_CPP_MIN_LOG_LEVEL": "1"}
     return _turn([world.python(SCRIPTS / _SCRIPT, TF_CONFIG=config, **quiet) for config in configs], (chief, worker))
 

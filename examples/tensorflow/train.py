@@ -46,8 +46,12 @@ def variable(value):
 def load(strategy, checkpoint):
     """Takes up the newest checkpoint that every node has: each has a disk of its own."""
     steps = [int(path.stem.partition("-")[2]) for path in CHECKPOINTS.glob("step-*.index")]
-    mine = strategy.run(lambda: tf.identity([max(steps, default=0)]))
-    step = int(tf.reduce_min(strategy.gather(mine, axis=0)))
+
+    @tf.function
+    def newest():
+        return strategy.gather(strategy.run(lambda: tf.constant([max(steps, default=0)])), axis=0)
+
+    step = newest().numpy().min().item()
     if step:
         checkpoint.restore(str(CHECKPOINTS / f"step-{step}")).assert_consumed()
         print(f"going on from step {step}")

@@ -12,7 +12,7 @@ import yaml
 from tests.harness import Muster
 
 
-@pytest.mark.parametrize("framework", ["dask", "pytorch"])
+@pytest.mark.parametrize("framework", ["dask", "pytorch", "tensorflow"])
 def test_init_makes_a_job_that_can_be_planned_at_once(muster: Muster, framework: str) -> None:
     done = muster("init", "My First job!", "-f", framework)
     folder = muster.folder / "My First job!"

@@ -15,8 +15,8 @@ from tests.harness import Muster
 PAGE = ROOT / "docs" / "nodes-by-hand.md"
 ELSEWHERE = {"MUSTER_HOME", "MUSTER_GPUS", "OCI__SYNC_DIR"}
 """Read by other parts than the one that reads a node's settings."""
-OURS = {"MUSTER_LAUNCHED", "MUSTER_CODE", "MUSTER_LIFELINE", "MUSTER_SECRETS", "OCI__RUNTIME_TYPE"}
-"""Between a launcher and its nodes alone; and one that is told of in words, because it is refused."""
+OURS = {"MUSTER_LAUNCHED", "MUSTER_CODE", "MUSTER_LIFELINE", "MUSTER_SECRETS"}
+"""Between a launcher and its nodes alone."""
 
 
 @pytest.mark.slow
@@ -64,10 +64,11 @@ class Asked(Mapping[str, str]):
 
 def asked() -> set[str]:
     """Every variable that a node looks for, by its bare name where it may have a prefix."""
-    env = Asked({"WORK_DIR": "/a", "MODE": "MAIN", "CLUSTER_TYPE": "dask", "JOB_OCID": "a", "ENTRY_POINT": "/b/c.py"})
+    needed = {"WORK_DIR": "/a", "MODE": "MAIN", "CLUSTER_TYPE": "dask", "JOB_OCID": "a", "ENTRY_POINT": "/b/c.py"}
+    env = Asked({**needed, "RUNTIME_TYPE": "git", "RUNTIME_URI": "https://host/name.git"})
     read_settings(env)
     # The OCI__ spelling is looked for only of what has all three.
-    bare = {name.removeprefix("OCI__") for name in env.names if name.startswith("OCI__")} - {"RUNTIME_TYPE"}
+    bare = {name.removeprefix("OCI__") for name in env.names if name.startswith("OCI__")}
     single = {name for name in env.names if name.removeprefix("MUSTER_").removeprefix("OCI__") not in bare}
     return bare | single
 

@@ -31,6 +31,19 @@ NODES = ("main", "worker-1")
 paths = st.sampled_from(FILES)
 folders = st.sampled_from(FOLDERS)
 nodes = st.sampled_from(NODES)
+afterwards = st.sampled_from(
+    (
+        "",
+        "noticed",
+        "sent",
+        "noticed and written in place",
+        "sent and written in place",
+        "heard of late and written in place",
+        "noticed and written over",
+        "sent and written over",
+        "heard of late and written over",
+    )
+)
 
 
 class Machine(RuleBasedStateMachine):
@@ -49,12 +62,20 @@ class Machine(RuleBasedStateMachine):
         self.standing: dict[str, str] = {}
         """What each node completed in the file that is its own, and nobody has touched since."""
         self.settled: dict[str, dict[str, str]] = {}
+        self.heard: dict[str, Renames] = {}
         self.units: dict[str, Units] = {}
         self.shippers: dict[str, CheckpointShipper] = {}
         self.generation = 1
 
     def teardown(self) -> None:
+        for node in NODES:
+            self.hush(node)
         shutil.rmtree(self.base)
+
+    def hush(self, node: str) -> None:
+        if heard := self.heard.pop(node, None):
+            heard.close()
+            assert heard.wait(0) is None
 
     @initialize()
     def begin(self) -> None:
@@ -68,7 +89,8 @@ class Machine(RuleBasedStateMachine):
         return self.base / node / "checkpoints"
 
     def start(self, node: str) -> None:
-        heard = Renames(self.folder(node))
+        self.hush(node)
+        self.heard[node] = heard = Renames(self.folder(node))
         self.units[node] = Units(self.folder(node), self.base / node / "ledger", heard.take)
         self.shippers[node] = CheckpointShipper(self.store, f"run/checkpoints/{node}", self.units[node])
 
@@ -99,8 +121,8 @@ class Machine(RuleBasedStateMachine):
             with place.open("r+") as file:
                 file.write(next(self.contents))
 
-    @rule(node=nodes, path=paths, keeps_open=st.booleans())
-    def rename(self, node: str, path: str, keeps_open: bool) -> None:
+    @rule(node=nodes, path=paths, keeps_open=st.booleans(), then=afterwards)
+    def rename(self, node: str, path: str, keeps_open: bool, then: str) -> None:
         place = self.at(node, path)
         place.parent.mkdir(parents=True, exist_ok=True)
         draft = place.with_name(f"{place.name}.tmp")
@@ -115,6 +137,18 @@ class Machine(RuleBasedStateMachine):
         self.good.add((path.format(node=node), content))
         if path == OWN:
             self.standing[node] = content
+        self.go_on(node, path, then)
+
+    def go_on(self, node: str, path: str, then: str) -> None:
+        """Scripts that do the wrong thing do it at once."""
+        if then.startswith("sent"):
+            self.shippers[node].ship_complete(last=True)
+        if then.startswith("noticed"):
+            self.units[node].notice()
+        if then.endswith("written in place"):
+            self.write_in_place(node, path, 1)
+        elif then.endswith("written over"):
+            self.write_over_the_beginning(node, path)
 
     @rule(node=nodes, path=folders, names=st.sets(st.sampled_from("abc"), min_size=1))
     def rename_folder(self, node: str, path: str, names: set[str]) -> None:
@@ -130,8 +164,8 @@ class Machine(RuleBasedStateMachine):
         draft.rename(place)
         self.units[node].notice()  # in the moment before, a change of what is in it could pass unheard
 
-    @rule(node=nodes, path=st.sampled_from((*FILES, *FOLDERS, "run")))
-    def name(self, node: str, path: str) -> None:
+    @rule(node=nodes, path=st.sampled_from((*FILES, *FOLDERS, "run")), then=afterwards)
+    def name(self, node: str, path: str, then: str) -> None:
         place = self.at(node, path)
         found = [place] if place.is_file() else sorted(each for each in place.rglob("*") if each.is_file())
         if not found:
@@ -142,7 +176,11 @@ class Machine(RuleBasedStateMachine):
             stamps[below] = stamp_of(each) or Stamp(0, 0, 0)
             self.good.add((str(each.relative_to(self.folder(node))), each.read_text()))
         self.said += 1
+        if then.startswith("heard of late"):
+            self.go_on(node, path, then)
         assert self.units[node].name(str(place), stamps, at=float(self.said))
+        if path in FILES:
+            self.go_on(node, path, then)
 
     said = 0
 

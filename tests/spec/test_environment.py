@@ -214,6 +214,9 @@ def test_every_mistake_is_told_at_once_and_no_foreign_value_is_shown() -> None:
     }
     told = complaint(env)
     assert told == [
+        "RUNTIME_URI: not set",
+        "    Set MUSTER_RUNTIME_URI, OCI__RUNTIME_URI or RUNTIME_URI. It is where the code is:"
+        " https://host/name.git, git@host:name.git, https://host/code.zip.",
         "OCI__WORK_DIR: expected a path or file://, s3://, oci://, gs://, az://, found 's3:/bucket'",
         "    It is the folder or bucket where the nodes meet: /mnt/runs, oci://bucket@namespace/runs.",
         "OCI__MODE: expected MAIN, WORKER or PS, found 'BOSS'",
@@ -236,8 +239,6 @@ def test_every_mistake_is_told_at_once_and_no_foreign_value_is_shown() -> None:
         "TTL: expected a duration above zero, found '0'",
         TIME_HELP,
         "WORKER_PORT: expected a whole number from 1 to 65535, found '70000'",
-        "OCI__RUNTIME_TYPE: code from git or a bucket is not fetched by this version",
-        "    Put the code on the machine, set OCI__CODE_DIR to its folder, and take OCI__RUNTIME_TYPE out.",
     ]
     assert "hunter" not in "".join(told)
 

@@ -192,9 +192,10 @@ BAD: list[tuple[Kind, str, str]] = [
     (
         Location(code=True),
         "https://host/page",
-        "x: expected a path or a git URL (https://host/name.git#commit), image:/path, found"
+        "x: expected a path or https://host/code.zip, git+https://host/name.git#commit, image:/path, found"
         " 'https://host/page'\n"
-        "    Write https://host/name.git#commit for git, or image:/path for code that lies in the image.",
+        "    Write git+https://host/name.git#commit for git, https://host/code.zip for an archive,"
+        " or image:/path for code that lies in the image.",
     ),
 ]
 

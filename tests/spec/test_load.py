@@ -108,6 +108,8 @@ def test_paths_start_at_the_folder_of_the_file_wherever_the_user_stands(
     "code",
     [
         "https://host/name.git#3f2c1a9",
+        "git+https://host/name#main",
+        "https://host/code.zip",
         "git@host:team/name.git",
         "s3://bucket/code.tar.gz",
         "oci://b@ns/c.zip",
@@ -129,6 +131,16 @@ def test_a_file_url_is_a_path(project: Path) -> None:
 def test_code_that_is_one_script_is_its_own_entry(project: Path) -> None:
     found = load_text("{name: a, framework: dask, code: train.py}", "job.yaml", project)
     assert (found.code, found.entry) == (str(project / "train.py"), "train.py")
+
+
+def test_a_repository_of_this_machine_is_named_from_the_folder_of_the_job_file(project: Path) -> None:
+    found = load_text("{name: a, framework: dask, entry: a.py, code: git+../repo#v1}", "job.yaml", project)
+    assert found.code == f"git+{project.parent}/repo#v1"
+
+
+def test_a_script_on_the_web_is_its_own_entry(project: Path) -> None:
+    found = load_text("{name: a, framework: dask, code: 'https://host/a/train.py'}", "job.yaml", project)
+    assert (found.code, found.entry) == ("https://host/a/train.py", "train.py")
 
 
 def test_null_takes_a_default_away(project: Path) -> None:

@@ -149,15 +149,16 @@ WHOLE_MESSAGES = {
     ),
     "code from a store that is not known": (
         "code: gcs://bucket/code.zip",
-        "job.yaml:4: code: expected a path or file://, s3://, oci://, gs://, az://, a git URL"
-        " (https://host/name.git#commit), image:/path, found 'gcs://bucket/code.zip'\n"
+        "job.yaml:4: code: expected a path or file://, s3://, oci://, gs://, az://, https://host/code.zip,"
+        " git+https://host/name.git#commit, image:/path, found 'gcs://bucket/code.zip'\n"
         "    Did you mean `gs://`?",
     ),
     "code from a web page": (
         "code: https://github.com/team/name",
-        "job.yaml:4: code: expected a path or file://, s3://, oci://, gs://, az://, a git URL"
-        " (https://host/name.git#commit), image:/path, found 'https://github.com/team/name'\n"
-        "    Write https://host/name.git#commit for git, or image:/path for code that lies in the image.",
+        "job.yaml:4: code: expected a path or file://, s3://, oci://, gs://, az://, https://host/code.zip,"
+        " git+https://host/name.git#commit, image:/path, found 'https://github.com/team/name'\n"
+        "    Write git+https://host/name.git#commit for git, https://host/code.zip for an archive,"
+        " or image:/path for code that lies in the image.",
     ),
     "a work dir that lacks a slash": (
         "work_dir: s3:/bucket/runs",

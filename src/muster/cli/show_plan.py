@@ -14,8 +14,8 @@ def lines(plan: Plan) -> list[str]:
         f"  python        {plan.python}" + (f", with {plan.requirements}" if plan.requirements else ""),
     ]
     if plan.code:
-        size = size_text(plan.code.bytes)
-        told.append(f"  code          {plan.code.source}: {plan.code.files} files, {size}, {plan.code.digest[:12]}")
+        counted = f"{plan.code.files} files, {size_text(plan.code.bytes)}, {plan.code.digest[:12]}"
+        told.append(f"  code          {plan.code.source}" + (f": {counted}" if plan.code.digest else ""))
     if job.entry:
         told.append(f"  script        {' '.join([job.entry, *map(repr, job.args)])}")
     if job.env:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import dropwhile
+from itertools import dropwhile, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ _TIMELINE = "timeline.json"
 _LOST_PEER = re.compile(
     r"HorovodInternalError|Horovod has been shut down|gloo/(transport|rendezvous)|GLOO_TIMEOUT|HTTP request failed"
 )
-_NOT_OURS = {
+_MEANINGLESS = {
     "-np --num-proc --slots-per-host": "`workers` and `processes` say how many there are.",
     "--min-np --min-num-proc": "Use `options: {min_np: …}`.",
     "--max-np --max-num-proc": "Use `options: {max_np: …}`.",
@@ -69,7 +69,7 @@ class Horovod(Framework):
         if options.get("timeline") and not job.outputs:
             yield Objection("options.timeline", "a timeline comes home with the outputs", "Name an outputs folder.")
         for word in options.get("start_args") or ():
-            for names, fix in _NOT_OURS.items():
+            for names, fix in _MEANINGLESS.items():
                 if word.partition("=")[0] in names.split():
                     yield Objection("options.start_args", f"`{word}` means nothing here", fix)
 
@@ -145,11 +145,13 @@ def _defaults(scene: Scene) -> dict[str, str]:
 
 
 def _last_words(tail: Sequence[str]) -> list[str]:
-    """What the last exception says. A traceback's frames quote code, which may hold any word."""
+    """What the last exception says. A traceback's frames quote code, which may hold any word, and Horovod's own log
+    tells of closed connections while a rank ends for whatever reason.
+    """
     begins = [i for i, line in enumerate(tail) if line.startswith(("Traceback (most recent", "terminate called"))]
     if not begins:
         return []
     after = list(tail[begins[-1] :])
     if after[0].startswith("Traceback"):
         after = list(dropwhile(lambda line: not line or line[0].isspace(), after[1:]))
-    return after[:4]
+    return list(takewhile(lambda line: not line.startswith("["), after))

@@ -41,7 +41,7 @@ class Watch(Protocol):
         """Waits until `take` may have something to tell, but not longer than this; None if it is closed."""
 
     def close(self) -> None:
-        """No more; who waits is let go."""
+        """No more; who waits is let go, and then nothing is held any longer."""
 
 
 def watch(folder: Path) -> Watch:
@@ -104,13 +104,17 @@ class Renames:
         poll.register(self._kernel.number, select.POLLIN)
         poll.register(self._waker, select.POLLIN)
         ready = [number for number, _ in poll.poll(1000 * (min(seconds, _LOOK) if self._blind else seconds))]
-        return None if self._waker in ready else self._blind or bool(ready)
+        if self._waker not in ready:
+            return self._blind or bool(ready)
+        # Not by who closes: the numbers must not be given to others while we wait for them.
+        self._kernel.close()
+        return None
 
     def close(self) -> None:
         os.write(self._wake, b".")
 
     def __del__(self) -> None:
-        with suppress(AttributeError, OSError):
+        with suppress(AttributeError):
             os.close(self._waker)
             os.close(self._wake)
 
@@ -191,6 +195,8 @@ class _Kernel:
         import fcntl
         import termios
 
+        if self.number < 0:
+            return
         left = struct.unpack("i", fcntl.ioctl(self.number, termios.FIONREAD, bytes(4)))[0]
         while left > 0:
             data = os.read(self.number, _BUFFER)
@@ -207,9 +213,14 @@ class _Kernel:
             raise OSError(number, os.strerror(number))
         return answer
 
+    def close(self) -> None:
+        number, self.number = self.number, -1
+        if number >= 0:
+            os.close(number)
+
     def __del__(self) -> None:
-        with suppress(AttributeError, OSError):
-            os.close(self.number)
+        with suppress(AttributeError):
+            self.close()
 
 
 def renamed_by_times(root: str, above: str = "") -> Iterator[str]:

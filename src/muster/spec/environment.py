@@ -12,6 +12,7 @@ from ..errors import NodeError
 from . import variables as read
 from .job import Job, Workers
 from .locations import absolute, local_path
+from .nodes import shortened
 from .problems import Problems
 from .table import slug
 from .units import DURATION_HELP
@@ -25,6 +26,8 @@ _TIMEOUT = ("TIMEOUT", "TIME_OUT")
 _NTHREADS = ("nthreads", "nthread", "NTHREADS", "NTHREAD")
 _DEATH_TIMEOUT = ("death_timeout", "DEATH_TIMEOUT")
 _TIMELINE_HELP = "1: Horovod writes a timeline, which slows the training. 0: it does not."
+_RUNTIME_TYPE_HELP = "git: the code is in a repository. remote: it is an archive, a script or a folder."
+_RUNTIME_URI_HELP = "It is where the code is: https://host/name.git, git@host:name.git, https://host/code.zip."
 _WORDS_HELP = """Write words as a shell reads them, or a JSON array: ["--epochs", "3"]."""
 
 
@@ -40,27 +43,62 @@ class Place:
     """The name it was given; None: it takes a free one."""
     rank: int | None
     code_dir: str
-    """The folder on this machine that the entry is taken from."""
+    """The folder on this machine that the entry is taken from; empty: the node's own, for code that it fetches."""
 
 
 def read_environment(env: Mapping[str, str]) -> tuple[Place, Job]:
     """Where a node stands and which job it works on. Raises a `NodeError` that lists every mistake.
 
-    The job's code is None: it is on this machine already, in `Place.code_dir`.
+    The job's code is None where it is on this machine already, in `Place.code_dir`; else the node fetches it there.
     """
     problems = Problems()
     variables = Variables(env, problems)
     entry = variables.get("ENTRY_POINT", "ENTRY_SCRIPT", read=str, default=None)
-    place = _place(env, entry, variables, problems)
-    job = _job(place, entry, variables)
-    _check(env, place, job, problems)
+    code = _fetched_code(variables, problems)
+    place = _place(env, entry, code, variables, problems)
+    job = _job(place, entry, code, variables)
+    _check(place, job, problems)
     if problems.found():
         mistakes = "\n".join(map(str, problems.found()))
         raise NodeError(f"the environment does not say what this node is to do:\n{mistakes}")
     return place, job
 
 
-def _place(env: Mapping[str, str], entry: str | None, variables: Variables, problems: Problems) -> Place:
+def _fetched_code(variables: Variables, problems: Problems) -> str | None:
+    """What the node has to fetch, as a job file would say it."""
+    kind = variables.get("RUNTIME_TYPE", read=_runtime_type, default=None, fix=_RUNTIME_TYPE_HELP)
+    commit = variables.get("RUNTIME_GIT_COMMIT", read=str, default=None)
+    branch = variables.get("RUNTIME_GIT_BRANCH", read=str, default=None)
+    key = variables.get("RUNTIME_GIT_SECRET_ID", read=str, default=None)
+    if kind is None:
+        return None
+    if key:
+        fix = "Give the machine's own git the key, as for any other use of git there, and take the variable out."
+        problems.add("RUNTIME_GIT_SECRET_ID", "keys are not fetched from a vault by this version", fix)
+    ref = commit or branch
+
+    def read_uri(text: str) -> str:
+        git = f"git+{text.removeprefix('git+')}" + (f"#{ref}" if ref else "")
+        return read.code(git if kind == "git" else text)
+
+    return variables.need("RUNTIME_URI", read_uri, _RUNTIME_URI_HELP)
+
+
+def _paths(text: str) -> tuple[str, ...]:
+    return tuple(path for path in text.split(":") if path)
+
+
+def _runtime_type(text: str) -> str | None:
+    if text.lower() in ("git", "remote"):
+        return text.lower()
+    if text.lower() in ("python", "none"):
+        return None
+    raise ValueError(f"expected git or remote, found {shortened(text)!r}")
+
+
+def _place(
+    env: Mapping[str, str], entry: str | None, code: str | None, variables: Variables, problems: Problems
+) -> Place:
     here = Path.cwd()
     work_dir = variables.need("WORK_DIR", read.work_dir, _WORK_DIR_HELP)
     mode = variables.need("MODE", read.mode, _MODE_HELP) or ""
@@ -68,14 +106,16 @@ def _place(env: Mapping[str, str], entry: str | None, variables: Variables, prob
     ranked = None if rank is None or mode == "main" else f"{mode}-{rank}"
     code_dir = variables.get("CODE_DIR", read=str, default=None)
     if code_dir is None and entry and entry.startswith("/"):
-        code_dir = os.path.dirname(entry)  # noqa: PTH120 -- a text, like the others
+        # What ADS fetches it lays out at /code, and so the absolute entries of its users begin.
+        ads = code and entry.startswith("/code/")
+        code_dir = "/code" if ads else os.path.dirname(entry)  # noqa: PTH120 -- a text, like the others
     return Place(
         work_dir=str(local_path(work_dir, here) or work_dir) if work_dir else "",
         run=_run(env, problems),
         mode=mode,
         node=variables.get("NODE", read=read.word, default=ranked),
         rank=rank,
-        code_dir=str(absolute(code_dir or ".", here)),
+        code_dir=str(absolute(code_dir or ".", here)) if code_dir or not code else "",
     )
 
 
@@ -92,20 +132,21 @@ def _run(env: Mapping[str, str], problems: Problems) -> str:
         return ""
 
 
-def _job(place: Place, entry: str | None, variables: Variables) -> Job:
+def _job(place: Place, entry: str | None, code: str | None, variables: Variables) -> Job:
     count = variables.get("WORKER_COUNT", read=read.whole(0), default=Workers().min)
     python = variables.get("PYTHON", read=str, default=Job.python)
     framework = variables.need("CLUSTER_TYPE", read.framework, _CLUSTER_TYPE_HELP) or ""
     return Job(
         name=slug(place.run) or "run",
         framework=framework,
-        code=None,
+        code=code,
         entry=_inside(entry, place.code_dir),
         args=_args(variables),
         workers=Workers(count, count),
         ps=variables.get("PS_COUNT", read=read.whole(0), default=Job.ps),
         processes=_processes(framework, variables),
         python=str(absolute(python, Path.cwd())) if python and "/" in python else python,
+        python_path=variables.get("RUNTIME_PYTHON_PATH", read=_paths, default=()) if code else (),
         ephemeral=variables.get("EPHEMERAL", read=read.yes, default=Job.ephemeral, fix=_EPHEMERAL_HELP),
         timeout=variables.get(*_TIMEOUT, read=read.span, default=Job.timeout, fix=DURATION_HELP),
         ttl=variables.get("TTL", read=read.span, default=Job.ttl, fix=DURATION_HELP),
@@ -122,7 +163,7 @@ def _processes(framework: str, variables: Variables) -> int | None:
 
 def _inside(entry: str | None, code_dir: str) -> str | None:
     """The entry as seen from the code folder. One that lies elsewhere on this machine stays absolute."""
-    if entry is None or not entry.startswith("/"):
+    if entry is None or not entry.startswith("/") or not code_dir:
         return entry
     path = Path(os.path.normpath(entry))
     return str(path.relative_to(code_dir)) if path.is_relative_to(code_dir) else str(path)
@@ -160,12 +201,9 @@ def _horovod_options(start_args: list[str], variables: Variables) -> dict[str, A
     }
 
 
-def _check(env: Mapping[str, str], place: Place, job: Job, problems: Problems) -> None:
+def _check(place: Place, job: Job, problems: Problems) -> None:
     doubtful = any("EPHEMERAL" in problem.field for problem in problems.found())
     if place.mode == "main" and job.ephemeral and job.entry is None and not doubtful:
         message = "not set, and an ephemeral cluster ends with its script"
         fix = "Set ENTRY_POINT to the script, or EPHEMERAL to 0 for a cluster that stays until TTL or stop."
         problems.add("ENTRY_POINT", message, fix)
-    if env.get("OCI__RUNTIME_TYPE", "").strip().lower() in ("git", "remote"):
-        fix = "Put the code on the machine, set OCI__CODE_DIR to its folder, and take OCI__RUNTIME_TYPE out."
-        problems.add("OCI__RUNTIME_TYPE", "code from git or a bucket is not fetched by this version", fix)

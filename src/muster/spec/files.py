@@ -10,10 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from .job import Job
-from .locations import absolute, local_path
+from .locations import absolute, local_path, resolved_code
 from .problems import Problems, nearest
+from .sources import ARCHIVES as ARCHIVES
+from .sources import code_source, script_name
 
-ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 _MOST_FILES = 2000
 _DULL = ("__pycache__", "node_modules", "site-packages")
 
@@ -23,19 +24,24 @@ def resolve(job: Job, folder: Path) -> Job:
 
     `entry` stays relative to the code. Where the code is one script, that script is the entry.
     """
-    code = local_path(job.code, folder) if job.code is not None else None
-    entry = job.entry
-    if code and entry is None and _kind(code) == "file" and not code.name.endswith(ARCHIVES):
-        entry = code.name
+    code = job.code and resolved_code(job.code, folder)
     return replace(
         job,
-        code=str(code) if code else job.code,
-        entry=entry,
+        code=code,
+        entry=job.entry or _only_script(code),
         requirements=job.requirements and str(absolute(job.requirements, folder)),
         python=_interpreter(job.python, folder),
         inputs={name: _place(text, folder) for name, text in job.inputs.items()},
         work_dir=job.work_dir and _place(job.work_dir, folder),
     )
+
+
+def _only_script(code: str | None) -> str | None:
+    """The entry of code that is one script."""
+    if code is None or not code.startswith("/"):
+        return code and script_name(code)
+    path = Path(code)
+    return path.name if _kind(path) == "file" and not code_source(code) else None
 
 
 def _interpreter(python: str | None, folder: Path) -> str | None:
@@ -75,7 +81,7 @@ def _check_entry(entry: str, code: Path | None, problems: Problems, bound: bool)
         problems.add("entry", f"{entry!r} leads out of the code folder", fix)
     elif code and _kind(code) == "folder":
         _check_script(entry, code, problems)
-    elif code and not code.name.endswith(ARCHIVES) and posixpath.normpath(entry) != code.name:
+    elif code and not code_source(str(code)) and posixpath.normpath(entry) != code.name:
         fix = f"Write `entry: {code.name}`, or name the folder in code."
         problems.add("entry", f"code is the one file {code.name}, and {entry!r} is not in it", fix)
 

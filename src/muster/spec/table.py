@@ -46,6 +46,7 @@ ENV = TextMap(
     names=ENV_NAME,
     fix='Write "" for an empty value, or take the name out. To pass on your own value, list it in secrets.',
 )
+CODE = Location(("file", *BUCKETS), code=True)
 WORK_DIR = Location(("file", *BUCKETS), rarer=("memory", *FSSPEC))
 INPUTS = TextMap(
     names=FOLDER_NAME,
@@ -96,8 +97,8 @@ _SCRIPT = (
     Field("framework", Text(), "dask, pytorch, or one of a plugin.", "framework: pytorch"),
     Field(
         "code",
-        Maybe(Location(("file", *BUCKETS), code=True)),
-        "Folder, file, git URL#commit, archive in a bucket, or image:/path. null: none is taken along.",
+        Maybe(CODE),
+        "Folder, file or archive, here or at a URL; git+URL#commit; or image:/path. null: none is taken along.",
     ),
     Field("entry", Maybe(Text()), "The script, inside code. Left out when the cluster is long-lived."),
     Field("args", TextList(), "The script's arguments."),

@@ -6,12 +6,14 @@ import json
 import re
 import shlex
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TypeVar
 
 from .job import ROLES
+from .locations import resolved_code
 from .nodes import Scalar, shortened
 from .problems import Problems
-from .table import WORK_DIR
+from .table import CODE, WORK_DIR
 from .units import seconds
 
 T = TypeVar("T")
@@ -120,6 +122,15 @@ def work_dir(text: str) -> str:
     for problem in problems.found():
         raise ValueError(problem.message)
     return text
+
+
+def code(text: str) -> str:
+    """Code to fetch, as a job file says it, with its path on this machine made absolute."""
+    problems = Problems()
+    CODE.read(Scalar(text, text), "", problems)
+    for problem in problems.found():
+        raise ValueError(problem.message)
+    return resolved_code(text, Path.cwd())
 
 
 def words(text: str) -> tuple[str, ...]:
