@@ -17,6 +17,11 @@ _WORDS = {
         "main": ", which runs the scheduler and the script",
         "retries": "a failed worker starts again",
     },
+    "horovod": {
+        "workers": 1,
+        "main": ", which computes too",
+        "retries": "a failed rank starts all again, from the last checkpoint",
+    },
     "pytorch": {
         "workers": 1,
         "main": ", which computes too",
