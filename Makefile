@@ -25,7 +25,7 @@ check: $(VENV)/dev ## Format, lint, types and the unit tests: under a minute
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q -n 2 -m unit
 
-bench: $(VENV)/dev ## Measure against peers and floors; prints ratios
+bench: $(VENV)/frameworks ## Measure against peers and floors; prints ratios
 	$(BIN)/python -m benchmarks
 
 format: $(VENV)/dev ## Mend what can be mended by itself

@@ -188,7 +188,7 @@ def test_a_framework_that_is_not_there_is_named_with_those_that_are(muster: Must
     _, told = main.communicate(timeout=60)
     assert main.returncode == 125
     assert "no framework is called 'mpi'" in told
-    assert "There are: dask, plain, pytorch" in told
+    assert "There are: dask, horovod, plain, pytorch, tensorflow" in told
 
 
 def job_of_another_muster(muster: Muster, run: str) -> None:

@@ -37,7 +37,12 @@ class Main:
 async def listening() -> AsyncIterator[tuple[Main, Hub]]:
     main = Main()
     hub = Hub(
-        KEY, main.heard.append, main.lost.append, lambda: main.greeting, lambda: {"kind": "state"}, main.stops.append
+        KEY,
+        main.heard.append,
+        main.lost.append,
+        lambda _node: main.greeting,
+        lambda: {"kind": "state"},
+        main.stops.append,
     )
     main.port = await hub.open("127.0.0.1", 0)
     try:
@@ -321,7 +326,7 @@ async def test_a_link_says_once_that_main_cannot_be_reached_and_goes_on_trying()
     closed.close()
     await closed.wait_closed()
     main = Main()
-    hub = Hub(KEY, main.heard.append, main.lost.append, list, dict, main.stops.append)
+    hub = Hub(KEY, main.heard.append, main.lost.append, lambda _node: [], dict, main.stops.append)
     assert await hub.open("127.0.0.1", port) == port
     assert await soon(lambda: "back" in worker.times)
     await link.close()

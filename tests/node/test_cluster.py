@@ -46,6 +46,7 @@ TORCH = Terms(
     probed=False,
     probe_binds=True,
     retries=0,
+    loss_retries=0,
     timeout=60,
     ttl=3600,
 )
@@ -180,7 +181,7 @@ def test_a_failed_rank_without_retries_ends_it_with_that_ranks_exit_code() -> No
 
 
 def test_a_failed_rank_with_retries_left_starts_a_new_generation_of_all() -> None:
-    terms = replace(TORCH, retries=1)
+    terms = replace(TORCH, retries=1, loss_retries=1)
     cluster, orders = after(ready(terms), Failed("worker-1", 1, failure()))
     assert orders == [NewGeneration(2, "rank 1 on worker-1 ended with exit code 3")]
     assert (cluster.ready, cluster.peers) == (False, {})
@@ -260,7 +261,7 @@ def test_a_node_that_left_is_not_waited_for_though_retries_are_left() -> None:
 def test_a_node_too_many_is_sent_away_and_the_others_go_on() -> None:
     cluster = ready()
     again, orders = after(cluster, hello("worker-9"))
-    assert again is cluster
+    assert again.peers == cluster.peers
     assert Say("worker-9 is one too many: the cluster has all its 3 nodes") in orders
     assert [order.node for order in orders if isinstance(order, Send)] == ["worker-9"]
 
@@ -377,18 +378,18 @@ def test_late_nodes_that_come_together_cost_one_restart() -> None:
 
 def test_more_than_are_wanted_are_sent_away() -> None:
     cluster, orders = after(ready(ELASTIC), hello("worker-3"))
-    assert concluded(orders) == {"worker-3": End.MEMBER_FAILED}
+    assert concluded(orders) == {"worker-3": End.RELEASED}
     assert "worker-3" not in cluster.peers
+    assert after(cluster, Left("worker-3", verdict_of(orders))) == (cluster, [])
 
 
 def test_scaled_down_the_last_ones_leave_and_the_others_begin_anew_with_time_to_save() -> None:
     cluster, orders = after(ready(ELASTIC), Scale(1))
-    assert concluded(orders) == {"worker-2": End.RELEASED}
-    assert orders[-1] == NewGeneration(2, "scaled to 1 worker", patient=True)
+    assert orders == [NewGeneration(2, "scaled to 1 worker", patient=True, released=("worker-2",))]
     cluster, orders = after(cluster, hello("main", 2), hello("worker-1", 2))
     assert members_of(orders) == ["main", "worker-1"]
-    released = Left("worker-2", clusters.released(1))
-    assert after(cluster, released) == (cluster, [])
+    gone, orders = after(cluster, Left("worker-2", clusters.released(1)))
+    assert (orders, gone.verdict) == ([], None)
 
 
 def test_a_cluster_that_resizes_itself_lets_nodes_go_without_a_restart() -> None:
@@ -494,3 +495,67 @@ def test_however_often_it_is_scaled_members_are_those_who_are_here_and_wanted(ch
                     assert all(cluster.peers[member.node].alive for member in order.message.members)
                     assert order.message.generation == cluster.generation
     assert cluster.verdict is None
+
+
+# --- what a review found ---------------------------------------------------------------------------------
+
+
+def test_a_node_that_was_refused_may_leave_without_ending_the_run() -> None:
+    cluster, orders = after(ready(), hello("worker-9"))
+    verdict = verdict_of(orders)
+    assert verdict.end is End.MEMBER_FAILED
+    assert after(cluster, Left("worker-9", verdict)) == (cluster, [])
+
+
+def test_enough_nodes_whose_service_waits_for_the_script_are_not_ended_for_one_that_never_came() -> None:
+    terms = replace(ELASTIC, probed=True, probe_binds=False)
+    cluster = after(after(forming(terms), hello("main"), hello("worker-1"))[0], Tick(), now=LAST_CALL + 1)[0]
+    cluster = after(cluster, Started("main", 1), Started("worker-1", 1))[0]
+    cluster, orders = after(cluster, Tick(), now=61)
+    assert (cluster.verdict, len(orders)) == (None, 1)
+
+
+def test_who_joins_while_a_script_ends_does_not_make_it_begin_again() -> None:
+    few = after(ready(ELASTIC), Scale(4))[0]
+    waiting = after(few, hello("worker-3"), now=5)[0]
+    done = after(waiting, Done("main", 1), Done("worker-1", 1))[0]
+    assert after(done, Tick(), now=30)[1] == []
+    assert verdict_of(after(done, Done("worker-2", 1))[1]) == Verdict(End.SCRIPT_ENDED, 0)
+    orders = after(done, hello("worker-4"))[1]
+    assert concluded(orders) == {"worker-4": End.RELEASED}
+
+
+def test_a_new_main_lets_go_whom_nobody_wants_any_more() -> None:
+    cluster = after(forming(ELASTIC_DASK), Scale(1))[0]
+    cluster, orders = after(cluster, hello("main"), hello("worker-1"))
+    assert orders == []
+    cluster, orders = after(cluster, hello("worker-2"))
+    assert (orders, cluster.peers["worker-2"].state) == ([Release(("worker-2",))], "leaving")
+
+
+def test_another_node_of_the_name_of_one_that_leaves_is_another_node() -> None:
+    cluster = after(ready(ELASTIC_DASK), Scale(1), Scale(2))[0]
+    again = replace(hello("worker-2"), incarnation=2)
+    assert after(cluster, again)[0].peers["worker-2"].state == "present"
+
+
+def test_who_leaves_while_all_are_tried_again_is_no_failure_of_the_next_generation() -> None:
+    cluster = after(ready(HOROVOD), Scale(1), Failed("main", 1, failure("main"), script=True))[0]
+    assert cluster.generation == 2
+    cluster, orders = after(cluster, hello("worker-2", 2), Left("worker-2", clusters.released(1)))
+    assert (orders, cluster.verdict, cluster.peers["worker-2"].state) == ([], None, "left")
+
+
+def test_no_generation_begins_below_the_least_size_or_without_a_parameter_server() -> None:
+    terms = replace(TORCH, workers=4, least=2, most=4)
+    cluster = after(forming(terms), hello("main"), hello("worker-1"), hello("worker-2"), Lost("worker-2"))[0]
+    assert after(cluster, Tick(), now=LAST_CALL + 2)[1] == []
+    served = replace(TORCH, servers=1)
+    cluster, orders = after(forming(served), *map(hello, ("main", "worker-1", "worker-2", "worker-3")))
+    assert orders == []
+
+
+def test_a_lost_node_uses_the_jobs_retries_even_where_the_engine_has_those_of_the_ranks() -> None:
+    terms = replace(ELASTIC, least=2, retries=0, loss_retries=1)
+    assert isinstance(after(ready(terms), Lost("worker-2"))[1][0], NewGeneration)
+    assert verdict_of(after(ready(terms), Failed("worker-2", 1, failure()))[1]).end is End.MEMBER_FAILED

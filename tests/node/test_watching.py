@@ -162,7 +162,7 @@ class Cluster:
 
     async def open(self) -> None:
         ignore = lambda *_: None  # noqa: E731
-        self.hub = Hub(self.key, ignore, ignore, list, lambda: {"kind": "state"}, self.stops.append)
+        self.hub = Hub(self.key, ignore, ignore, lambda _node: [], lambda: {"kind": "state"}, self.stops.append)
         self.link = Link(
             "worker-1", self.key, ignore, ignore, ignore, ignore, lambda on: self.logs["worker-1"].watch(on)
         )

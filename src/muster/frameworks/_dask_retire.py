@@ -18,7 +18,11 @@ async def retire(address, nodes):
         workers = (await scheduler.identity())["workers"]
         named = {str(worker["name"]): place for place, worker in workers.items()}
         leaving = [place for name, place in named.items() if name in nodes or name.rpartition("-")[0] in nodes]
-        await scheduler.retire_workers(workers=leaving, close_workers=True, remove=True)
+        retired = await scheduler.retire_workers(workers=leaving, close_workers=True, remove=True)
+        left = sorted(set(leaving).difference(retired))
+        if left:
+            # What they hold finds no other place: there is no other worker, or none with memory to spare.
+            sys.exit("not retired: " + ", ".join(left))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from ..workdir.loglines import LogLine
 
 _LONGEST = 64 << 10
 """A line without end is cut here, so that it neither fills memory nor waits for a newline that never comes."""
-_TAIL = 80
+_TAIL = 250
 BLOCK = 10**9
 """Each start of a node numbers its lines in a block of its own, so that no number ever stands for two lines."""
 _MARK = re.compile(rb"(.*)\x1emuster (rank|exit) (\d+)", re.DOTALL)

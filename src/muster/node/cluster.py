@@ -54,6 +54,9 @@ class Terms:
     probe_binds: bool
     """That answer must come within the timeout; false where it waits for the user's own code."""
     retries: int
+    """For processes that fail."""
+    loss_retries: int
+    """For nodes that are lost where too few are left."""
     timeout: float
     ttl: float | None
 
@@ -68,12 +71,12 @@ class Peer:
 
     hello: Hello
     state: str = "present"
-    """present, started, done, lost, leaving or left"""
+    """present, started, done, waiting, lost, leaving or left. Who waits came late, and is in the next generation."""
     retries: int = 0
 
     @property
     def alive(self) -> bool:
-        return self.state in ("present", "started", "done")
+        return self.state in ("present", "started", "done", "waiting")
 
 
 @dataclass(frozen=True)
@@ -100,6 +103,8 @@ class Cluster:
     """When those who are here go on without waiting for more."""
     overdue: bool = False
     """It was said that the framework's own answer is late."""
+    refused: frozenset[str] = frozenset()
+    """Nodes that were sent away: what becomes of them is no loss."""
     verdict: Verdict | None = None
 
     def __post_init__(self) -> None:
@@ -142,6 +147,8 @@ class NewGeneration:
     reason: str
     patient: bool = False
     """Nothing failed: the processes have time to save."""
+    released: tuple[str, ...] = ()
+    """These are not in it. They are told last, so that the others do not lose them before they can save."""
 
 
 @dataclass(frozen=True)
@@ -230,11 +237,15 @@ def known_of(cluster: Cluster, node: str) -> str:
 
 def _hello(cluster: Cluster, hello: Hello, now: float) -> Next:
     peer = cluster.peers.get(hello.node)
+    if peer and peer.state == "leaving" and hello.incarnation > peer.hello.incarnation:
+        peer = None  # the one that was to leave is gone; this is another of its name
     if hello.generation != cluster.generation or (peer and peer.state == "leaving"):
         return cluster, []
     if peer and peer.alive and peer.hello == hello:
         return cluster, [Send(Go(cluster.generation), hello.node)] if cluster.ready else []
     known = replace(cluster, peers={**cluster.peers, hello.node: Peer(hello, retries=peer.retries if peer else 0)})
+    if not cluster.terms.gathers and cluster.terms.elastic and len(_alive(known, "worker")) > known.wanted:
+        return _mark(known, hello.node, "leaving"), [Release((hello.node,))]
     if not cluster.terms.gathers:
         return known, [Say(f"{hello.node} joins")] if cluster.ready and not (peer and peer.alive) else []
     if not cluster.gathered:
@@ -248,17 +259,28 @@ def _hello(cluster: Cluster, hello: Hello, now: float) -> Next:
 
 def _late(cluster: Cluster, known: Cluster, node: str, now: float) -> Next:
     """A node that comes when the others have begun without it."""
-    if not cluster.terms.elastic or len(_alive(known, "worker")) > known.wanted:
-        return cluster, _one_too_many(cluster, node)
-    if len(_computing(known)) >= _whole(known):
-        return _regather(known, f"{node} joins", now)
-    return replace(known, settle_at=now + SETTLE), [Say(f"{node} joins")]
+    if not cluster.terms.elastic:
+        detail = f"{node} is one too many: the cluster has all its {len(cluster.peers)} nodes"
+        return _refuse(cluster, node, Verdict(End.MEMBER_FAILED, EXIT_CODES[End.MEMBER_FAILED], detail))
+    if len(_alive(known, "worker")) > known.wanted:
+        return _refuse(cluster, node, released(known.wanted))
+    if _someone_is_done(cluster):
+        return _refuse(cluster, node, Verdict(End.RELEASED, EXIT_CODES[End.RELEASED], "the script is about to end"))
+    waiting = _mark(known, node, "waiting")
+    if _complete(waiting):
+        return _regather(waiting, f"{node} joins", now)
+    return replace(waiting, settle_at=now + SETTLE), [Say(f"{node} joins")]
 
 
-def _one_too_many(cluster: Cluster, node: str) -> list[Order]:
-    detail = f"{node} is one too many: the cluster has all its {len(cluster.peers)} nodes"
-    verdict = Verdict(End.MEMBER_FAILED, EXIT_CODES[End.MEMBER_FAILED], detail)
-    return [Say(detail), Send(Conclude(verdict), node)]
+def _refuse(cluster: Cluster, node: str, verdict: Verdict) -> Next:
+    sent_away = replace(cluster, refused=cluster.refused | {node})
+    told = verdict.detail if verdict.exit_code else f"{node} is not needed: {verdict.detail}"
+    return sent_away, [Say(told), Send(Conclude(verdict), node)]
+
+
+def _someone_is_done(cluster: Cluster) -> bool:
+    """A script that has ended somewhere must not begin again, for whatever reason."""
+    return any(peer.state == "done" for peer in cluster.peers.values())
 
 
 def _alive(cluster: Cluster, role: str) -> list[str]:
@@ -272,20 +294,25 @@ def _computing(cluster: Cluster) -> list[Hello]:
     return [peer.hello for name, peer in cluster.peers.items() if peer.alive and (name != "main" or main)]
 
 
-def _whole(cluster: Cluster) -> int:
-    return cluster.wanted + cluster.terms.servers + cluster.terms.computing_main
-
-
 def _sufficient(cluster: Cluster) -> bool:
     """Whether those who are here could begin, if nobody else came."""
+    return _has(cluster, cluster.terms.least)
+
+
+def _complete(cluster: Cluster) -> bool:
+    """Whether nobody is awaited any more."""
+    return _has(cluster, cluster.wanted)
+
+
+def _has(cluster: Cluster, workers: int) -> bool:
     terms = cluster.terms
     if terms.computing_main and not _alive(cluster, "main"):
         return False
-    return len(_alive(cluster, "worker")) >= terms.least and len(_alive(cluster, "ps")) >= terms.servers
+    return len(_alive(cluster, "worker")) >= workers and len(_alive(cluster, "ps")) >= terms.servers
 
 
 def _maybe_gathered(cluster: Cluster, now: float) -> Next:
-    if len(_computing(cluster)) >= _whole(cluster):
+    if _complete(cluster):
         return _gather(cluster)
     if cluster.terms.elastic and _sufficient(cluster):
         return replace(cluster, settle_at=now + (SETTLE if cluster.formed else LAST_CALL)), []
@@ -311,10 +338,9 @@ def _scale(cluster: Cluster, workers: int, now: float) -> Next:
         scaled = _mark(scaled, node, "leaving")
     if not cluster.terms.gathers:
         return scaled, [Say(reason), *([Release(tuple(leaving))] if leaving else [])]
+    if leaving and cluster.gathered and not _someone_is_done(cluster):
+        return _regather(scaled, reason, now, tuple(leaving))
     farewell = [Send(Conclude(released(workers)), node) for node in leaving]
-    if leaving and cluster.gathered:
-        scaled, orders = _regather(scaled, reason, now)
-        return scaled, [*farewell, *orders]
     scaled, orders = _maybe_gathered(scaled, now) if not cluster.gathered else (scaled, [])
     return scaled, [Say(reason), *farewell, *orders]
 
@@ -348,7 +374,7 @@ def _ready_text(cluster: Cluster) -> str:
 def _maybe_done(cluster: Cluster) -> Next:
     terms = cluster.terms
     states = {peer.state for peer in cluster.peers.values() if peer.hello.role in terms.awaited}
-    if not terms.ephemeral or "done" not in states or not states <= {"done", "lost", "leaving", "left"}:
+    if not terms.ephemeral or "done" not in states or not states <= {"done", "waiting", "lost", "leaving", "left"}:
         return cluster, []
     return _conclude(cluster, Verdict(End.SCRIPT_ENDED, 0))
 
@@ -372,8 +398,10 @@ def _gone(cluster: Cluster, event: Left | Lost, now: float) -> Next:
     peer = cluster.peers.get(event.node)
     if peer is None:
         return _never_came(cluster, event, now)
+    if peer.state == "leaving" or (isinstance(event, Left) and event.verdict.end is End.RELEASED):
+        return _mark(cluster, event.node, "left"), []
     if not peer.alive:
-        return (_mark(cluster, event.node, "left") if peer.state == "leaving" else cluster), []
+        return cluster, []
     if cluster.verdict is not None or (peer.state == "done" and cluster.terms.ephemeral):
         return _mark(cluster, event.node, "left"), []
     if isinstance(event, Left) and event.verdict.end is End.TTL_REACHED:
@@ -400,6 +428,8 @@ def _gone(cluster: Cluster, event: Left | Lost, now: float) -> Next:
 def _never_came(cluster: Cluster, event: Left | Lost, now: float) -> Next:
     """A node that broke before it had met main, as one whose requirements could not be installed."""
     if cluster.verdict is not None or isinstance(event, Lost) or event.verdict.end is not End.MEMBER_FAILED:
+        return cluster, []
+    if event.node in cluster.refused:
         return cluster, []
     hello = Hello(event.node, event.node.partition("-")[0], cluster.generation)
     known = replace(cluster, peers={**cluster.peers, event.node: Peer(hello)})
@@ -456,22 +486,23 @@ def _decide(cluster: Cluster, now: float) -> Next:
 
 
 def _retry(cluster: Cluster, reason: str, now: float) -> Next:
-    if cluster.retried >= cluster.terms.retries:
+    lost = any(failure.process == "node" for failure in cluster.failures)
+    if cluster.retried >= (cluster.terms.loss_retries if lost else cluster.terms.retries):
         return _give_up(cluster, reason)
     return _anew(replace(cluster, retried=cluster.retried + 1), reason, now, patient=False)
 
 
-def _regather(cluster: Cluster, reason: str, now: float) -> Next:
+def _regather(cluster: Cluster, reason: str, now: float, released: tuple[str, ...] = ()) -> Next:
     """A new size is what an elastic cluster is for: it costs no retry, and the processes may save before they end."""
-    return _anew(cluster, reason, now, patient=True)
+    return _anew(cluster, reason, now, patient=True, released=released)
 
 
-def _anew(cluster: Cluster, reason: str, now: float, patient: bool) -> Next:
+def _anew(cluster: Cluster, reason: str, now: float, patient: bool, released: tuple[str, ...] = ()) -> Next:
     fresh = replace(
         cluster,
         generation=cluster.generation + 1,
         since=now,
-        peers={},
+        peers={name: peer for name, peer in cluster.peers.items() if peer.state == "leaving"},
         gathered=False,
         ready=False,
         probe_passed=False,
@@ -480,7 +511,7 @@ def _anew(cluster: Cluster, reason: str, now: float, patient: bool) -> Next:
         settle_at=None,
         overdue=False,
     )
-    return fresh, [NewGeneration(fresh.generation, reason, patient)]
+    return fresh, [NewGeneration(fresh.generation, reason, patient, released)]
 
 
 def _give_up(cluster: Cluster, reason: str = "a node failed") -> Next:
@@ -507,17 +538,24 @@ def _tick(cluster: Cluster, now: float) -> Next:
     if not cluster.ready and now - cluster.since >= terms.timeout:
         return _late_start(cluster)
     if cluster.settle_at is not None and now >= cluster.settle_at:
-        return _regather(cluster, "more nodes join", now) if cluster.gathered else _gather(cluster)
+        return _settled(replace(cluster, settle_at=None), now)
     if cluster.decide_at is not None and now >= cluster.decide_at:
         return _decide(cluster, now)
     return cluster, []
+
+
+def _settled(cluster: Cluster, now: float) -> Next:
+    """Those who are here have waited for others long enough."""
+    if _someone_is_done(cluster) or not _sufficient(cluster):
+        return cluster, []
+    return _regather(cluster, "more nodes join", now) if cluster.gathered else _gather(cluster)
 
 
 def _late_start(cluster: Cluster) -> Next:
     timeout, absent = cluster.terms.timeout, missing(cluster)
     known = "; ".join(f"{node}: {known_of(cluster, node)}" for node in absent) or "its service did not answer"
     detail = f"not ready within {timeout:g} s ({known})"
-    if absent or cluster.terms.probe_binds:
+    if cluster.terms.probe_binds or not _enough(replace(cluster, probe_passed=True)):
         return _conclude(cluster, Verdict(End.NOT_READY, EXIT_CODES[End.NOT_READY], detail, missing=absent))
     return (cluster, []) if cluster.overdue else (replace(cluster, overdue=True), [Say(f"{detail}; all processes run")])
 

@@ -48,7 +48,7 @@ class Launcher:
             self.writer.write(json.dumps(value).encode() + b"\n")
 
 
-@dataclass(frozen=True)
+@dataclass
 class Hired:
     """One process on a node, and who wants to know how it ends."""
 
@@ -56,6 +56,8 @@ class Hired:
     name: str
     """What its launcher calls it."""
     launcher: Launcher
+    order: Mapping[str, Any]
+    dismissed: bool = False
 
 
 class Conductor:
@@ -67,6 +69,8 @@ class Conductor:
         self._server: asyncio.Server | None = None
         self._launchers: set[Launcher] = set()
         self._hires: dict[str, Hired] = {}
+        self._given_up: dict[str, str] = {}
+        """Hires of nodes that were lost: should one come back, it ends them."""
         self._slots: Mapping[str, int] = {}
         self._changed = asyncio.Event()
         self._count = 0
@@ -99,6 +103,16 @@ class Conductor:
         for hire, hired in list(self._hires.items()):
             if hired.node == node:
                 self._never(hire, f"{node} was lost")
+
+    def standing(self, node: str) -> list[Hire | Dismiss]:
+        """What a node must be told again whose connection broke, because it may not have heard it."""
+        theirs = [(hire, hired) for hire, hired in self._hires.items() if hired.node == node]
+        over = [hire for hire, hired in theirs if hired.dismissed]
+        over += [hire for hire, owner in self._given_up.items() if owner == node]
+        return [
+            *(Hire(self._generation, hire, hired.order) for hire, hired in theirs),
+            *(Dismiss(self._generation, hire) for hire in over),
+        ]
 
     def ended(self, message: HireEnded) -> None:
         hired = self._hires.pop(message.hire, None)
@@ -139,7 +153,7 @@ class Conductor:
             self._launchers.discard(launcher)
             for hire, hired in list(self._hires.items()):
                 if hired.launcher is launcher:
-                    self._send(hired.node, Dismiss(self._generation, hire))
+                    self._dismiss(hire)
             writer.close()
 
     def _knows(self, token: str) -> bool:
@@ -155,7 +169,7 @@ class Conductor:
         elif "dismiss" in line:
             for hire, hired in self._hires.items():
                 if hired.launcher is launcher and hired.name == line["dismiss"]:
-                    self._send(hired.node, Dismiss(self._generation, hire))
+                    self._dismiss(hire)
         elif isinstance(line.get("cause"), list):
             found = (launcher.failures.get(str(name)) for name in line["cause"])
             self.cause = first_cause(failure for failure in found if failure)
@@ -167,12 +181,17 @@ class Conductor:
     def _hire(self, name: str, node: str, order: Mapping[str, Any], launcher: Launcher) -> None:
         self._count += 1
         hire = f"{self._generation}.{self._count}"
-        self._hires[hire] = Hired(node, name, launcher)
+        self._hires[hire] = Hired(node, name, launcher, order)
         if not self._send(node, Hire(self._generation, hire, order)):
             self._never(hire, f"{node} cannot be told to start a process: it has no control channel to main")
 
+    def _dismiss(self, hire: str) -> None:
+        self._hires[hire].dismissed = True
+        self._send(self._hires[hire].node, Dismiss(self._generation, hire))
+
     def _never(self, hire: str, why: str) -> None:
         """It has not ended, but nobody will hear of it any more."""
+        self._given_up[hire] = self._hires[hire].node
         node, code = self._hires[hire].node, EXIT_CODES[End.MEMBER_FAILED]
         failure = Failure(node, "node", code, at=time.time(), tail=(why,))
         self.ended(HireEnded(node, self._generation, hire, code, failure))

@@ -23,7 +23,7 @@ class Hub:
         key: bytes,
         hear: Callable[[ToMain], None],
         lost: Callable[[str], None],
-        greeting: Callable[[], list[ToNode]],
+        greeting: Callable[[str], list[ToNode]],
         snapshot: Callable[[], dict[str, Any]],
         stop: Callable[[str], None],
         look: Callable[[], None] = lambda: None,
@@ -88,7 +88,7 @@ class Hub:
         self.nodes[name] = channel
         if self._watchers:
             channel.send({"kind": "watch", "on": True})
-        for greeting in self._greeting():
+        for greeting in self._greeting(name):
             channel.send(to_wire(greeting))
         left = False
         try:

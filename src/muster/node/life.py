@@ -273,7 +273,9 @@ def _living(life: Life, event: Event) -> Next:
     if isinstance(event, MainSeen):
         return _main_seen(life, event.config, event.patient)
     if isinstance(event, Members) and life.phase is Phase.GATHERING and event.generation == life.generation:
-        return _run(replace(life, members=event.members))
+        # Who came late hears of a generation that it is not in, and waits for the next.
+        member = life.role == "main" or any(one.node == life.node for one in event.members)
+        return _run(replace(life, members=event.members)) if member else (life, [])
     if isinstance(event, Quiet) and life.phase is Phase.RESTARTING:
         return _gather(life) if life.gathers else _run(life)
     if life.phase is Phase.RUNNING:

@@ -103,7 +103,7 @@ class MainSide:
         while True:
             config = MainConfig(life.node, life.address, self._control_port, generation, dict(life.ports or {}))
             try:
-                await asyncio.to_thread(self._node.run.publish_main, config)
+                await insist(partial(self._node.run.publish_main, config))
                 break
             except AlreadyExists:
                 generation += 1
@@ -162,7 +162,7 @@ class MainSide:
             self._node.say(order.text)
         elif isinstance(order, NewGeneration):
             self._node.say(f"generation {order.generation}: {order.reason}")
-            self._node.task(self._next_generation(order.generation, order.patient))
+            self._node.task(self._next_generation(order))
         elif isinstance(order, Release):
             self._node.task(self._release(order.nodes))
         else:
@@ -177,19 +177,32 @@ class MainSide:
             self._verdict = message.verdict
             if self._apart():
                 self._node.task(asyncio.to_thread(self._node.run.conclude, message.verdict))
+        elif isinstance(message, Conclude) and order.node and order.node not in self._hub.nodes:
+            self._node.task(self._release_apart(order.node, message.verdict))
         self._hub.send(message, order.node)
         if order.node in (None, "main"):
             self._node.feed(message)
 
-    async def _next_generation(self, generation: int, patient: bool) -> None:
+    async def _next_generation(self, order: NewGeneration) -> None:
         if self._node.record.role == "main":
             self._node.life = replace(self._node.life, ports=self._node.take_ports())
-        await self._publish(generation, patient)
+        await self._publish(order.generation, order.patient)
+        for node in order.released:
+            self._send(Send(Conclude(clusters.released(self.cluster.wanted)), node))
+
+    async def _release_apart(self, node: str, verdict: Verdict) -> None:
+        """A node without a channel reads in the work dir that it may go."""
+        with suppress(StoreError):  # it then goes when the run ends
+            await insist(lambda: self._node.run.release(node, verdict))
 
     # --- another size ------------------------------------------------------------------------------------
 
     def _look(self) -> None:
-        self._node.task(self._look_for_scale())
+        self._node.task(self._look_now())
+
+    async def _look_now(self) -> None:
+        with suppress(StoreError):  # the next look, within a second, says so if it goes on
+            await self._look_for_scale()
 
     async def _look_for_scale(self) -> None:
         workers = self._node.job.workers
@@ -199,7 +212,7 @@ class MainSide:
     async def _release(self, nodes: tuple[str, ...]) -> None:
         """What the nodes have and do is taken from them first; one that does not let go in time loses it."""
         node = self._node
-        if (command := node.framework.retire(node.scene(), nodes)) and (code := await node.errand(command)):
+        if (command := node.framework.retire(node.scene(), nodes)) and (code := await node.errand(command, _LEAVING)):
             node.say(f"{command.process} ended with exit code {code}: {', '.join(nodes)} may leave with work undone")
         if self._conductor and not await self._conductor.emptied(nodes, _LEAVING):
             node.say(f"{', '.join(nodes)} still had processes after {_LEAVING:g} s; they are ended")
@@ -226,9 +239,11 @@ class MainSide:
     def _send_hire(self, node: str, message: Hire | Dismiss) -> bool:
         if node == "main":
             self._node.hear(message)
-        else:
-            self._hub.send(message, node)
-        return node == "main" or node in self._hub.nodes
+            return True
+        self._hub.send(message, node)
+        # One whose connection broke is told when it comes back, unless it is lost by then.
+        peer = self.cluster.peers.get(node)
+        return node in self._hub.nodes or (peer is not None and peer.alive and node not in self._beats)
 
     def _tell_conductor(self, before: Cluster) -> None:
         if self._conductor is None or before.generation != self.cluster.generation:
@@ -238,7 +253,7 @@ class MainSide:
             if peer.state in ("lost", "left") and before.peers.get(name) != peer:
                 self._conductor.lost(name)
 
-    def _greeting(self) -> list[ToNode]:
+    def _greeting(self, node: str) -> list[ToNode]:
         """What a node must know that connects now, or again."""
         said: list[ToNode] = []
         if self._node.life.main:
@@ -247,6 +262,8 @@ class MainSide:
             said.append(self._members)
         if self.cluster.ready:
             said.append(Go(self.cluster.generation))
+        if self._conductor:
+            said += self._conductor.standing(node)
         if self._verdict:
             said.append(Conclude(self._verdict))
         return said
@@ -300,7 +317,7 @@ class MainSide:
                     self.stop(str(request.get("why") or "a stop file was found"))
                     continue
                 await self._look_for_scale()
-                if len(self._hub.nodes) < len(clusters.expected(self.cluster)):
+                if len(self._hub.nodes) < len(clusters.expected(self.cluster)) or self._apart():
                     await self._hear_through_store()
             except StoreError as error:
                 self._node.say(f"the work dir does not answer: {error.message}")
@@ -419,6 +436,7 @@ def _terms(node: Node) -> Terms:
         probed=framework.probed,
         probe_binds=framework.probe_binds,
         retries=0 if framework.restarts_itself(job) else job.retries,
+        loss_retries=job.retries,
         timeout=job.timeout,
         ttl=job.ttl,
     )

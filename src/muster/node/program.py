@@ -62,6 +62,7 @@ class Node:
         self._apart = False
         self._tasks: set[asyncio.Task[Any]] = set()
         self._hires: dict[str, Running] = {}
+        self._hired: set[str] = set()
         self.life = Life(
             node=record.node,
             role=record.role,
@@ -177,6 +178,8 @@ class Node:
             return  # it was over before it began
         commands = self._commands(action)
         extra = await self.side.conduct() if any(command.conducts for command in commands) else {}
+        if not self._runs(action.generation):
+            return
         for command in commands:
             self._start_one(command, action.generation, extra if command.conducts else {})
         scripts = frozenset(command.process for command in commands if command.script)
@@ -185,6 +188,8 @@ class Node:
     async def _settle(self, generation: int) -> None:
         """The newest checkpoint is in place before a process starts; a work dir that is away is waited for."""
         for left in (*range(_SETTLE_TRIES), None):
+            if not self._runs(generation):
+                return  # whoever starts next settles for itself
             try:
                 await self.homebound.settle(generation)
                 return
@@ -215,11 +220,15 @@ class Node:
         streams = self.settings.folder / "streams"
         return self.processes.start(command, generation, {**env, **(extra or {})}, self.ground.code, streams, on_exit)
 
-    async def errand(self, command: Command) -> int:
+    async def errand(self, command: Command, within: float) -> int:
         """Runs a process whose end concerns nobody but the caller; its exit code."""
         ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._start_one(command, self.life.generation, on_exit=lambda done: ended.set_result(done.code))
-        return await ended
+        running = self._start_one(command, self.life.generation, on_exit=lambda done: ended.set_result(done.code))
+        try:
+            return await asyncio.wait_for(asyncio.shield(ended), within)
+        except asyncio.TimeoutError:
+            await self.processes.dismiss(running)
+            return await ended
 
     # --- what main's launcher has this node do -----------------------------------------------------------
 
@@ -234,6 +243,9 @@ class Node:
             self.feed(message)
 
     async def _hire(self, message: Hire) -> None:
+        if message.hire in self._hired:
+            return  # told again after a reconnect
+        self._hired.add(message.hire)
         try:
             if not self._runs(message.generation):
                 raise NodeError(f"{self.record.node} has no processes of generation {message.generation}")

@@ -130,6 +130,9 @@ class WorkerSide:
             else:
                 node.feed(lives.StopSeen(str(request.get("why") or "a stop file was found")))
             return
+        if node.job.workers.elastic and (verdict := await asyncio.to_thread(run.released, node.record.node)):
+            node.feed(Conclude(verdict))
+            return
         if node.life.main is None:
             return  # to find main is what `meet` does
         config = await asyncio.to_thread(run.latest_main)

@@ -61,9 +61,17 @@ class Local:
             notes=tuple(_notes(job)),
         )
 
-    def _node(self, job: Job, made: Framework, name: str, work_dir: str, code: CodePlan | None) -> NodePlan:
+    def _node(
+        self,
+        job: Job,
+        made: Framework,
+        name: str,
+        work_dir: str,
+        code: CodePlan | None,
+        scratch: Path | None = None,
+    ) -> NodePlan:
         role = name.partition("-")[0]
-        folder = Path(self.config.options.get("scratch") or nodes_folder()) / RUN / name
+        folder = (scratch or Path(self.config.options.get("scratch") or nodes_folder())) / RUN / name
         environment = {
             "MUSTER_LAUNCHED": "1",
             "MUSTER_PROTOCOL": str(PROTOCOL),
@@ -91,7 +99,13 @@ class Local:
     def launch(self, plan: Plan, run: str) -> LocalNodes:
         """Starts every node, or none: what was started before a refusal is ended again."""
         made = framework(plan.job.framework)
-        nodes = LocalNodes(plan, run, lambda name: self._node(plan.job, made, name, plan.work_dir, plan.code))
+        # What the target's own options said of folders stands in the plan.
+        scratch = Path(plan.nodes[0].folder).parent.parent
+
+        def make(name: str) -> NodePlan:
+            return self._node(plan.job, made, name, plan.work_dir, plan.code, scratch)
+
+        nodes = LocalNodes(plan, run, make)
         try:
             for node in plan.nodes:
                 nodes.start(node)

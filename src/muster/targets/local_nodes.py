@@ -107,10 +107,18 @@ class LocalNodes:
         if wanted is None or ("main" not in self._nodes) or self._folder.result():
             return
         before, self._wanted = self._wanted, wanted
-        for number in range(1, min(wanted, workers.max) + 1):
-            name = f"worker-{number}"
-            if name not in self._nodes and (wanted != before or self._released(name)):
+        absent = [
+            name for name in (f"worker-{number}" for number in range(1, workers.max + 1)) if name not in self._nodes
+        ]
+        may_start = [name for name in absent if wanted != before or self._released(name)]
+        for name in may_start[: max(0, wanted - self._workers())]:
+            try:
                 self.start(self._node(name))
+            except LaunchError as error:
+                self.said.append(f"{name}: {error.message}")  # the run goes on without it
+
+    def _workers(self) -> int:
+        return len([name for name in self._nodes if name.startswith("worker-")])
 
     def _released(self, name: str) -> bool:
         record = self._folder.node(name)
@@ -138,7 +146,8 @@ class LocalNodes:
             errors.unlink()
         record = self._folder.node(name)
         lost = record is None or record.state != "ended"
-        may_restart = not self._ending and self._restarts.get(name, 0) < self._plan.job.retries
+        surplus = self._wanted is not None and name.startswith("worker-") and self._workers() >= self._wanted
+        may_restart = not self._ending and not surplus and self._restarts.get(name, 0) < self._plan.job.retries
         if lost and may_restart and not self._folder.result():
             self._restarts[name] = self._restarts.get(name, 0) + 1
             self.start(node)

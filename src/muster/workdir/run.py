@@ -212,6 +212,14 @@ class RunFolder:
         names = [*self.store.list_names(self.at("scale/"))]
         return self._parsed(self.at("scale", max(names)), lambda value: int(value["workers"])) if names else None
 
+    def release(self, node: str, verdict: Verdict) -> None:
+        """Tells a node that main can reach in no other way that it may go."""
+        self.store.put(self.at("released", check_name("node", node)), dump(verdict))
+
+    def released(self, node: str) -> Verdict | None:
+        """Why a node may go; None while it may not."""
+        return self._maybe(self.at("released", check_name("node", node)), Verdict.from_json)
+
     def write_result(self, result: Result) -> bool:
         """Writes the end of the run; false if another node had written it before."""
         return self._created("result.json", result)

@@ -87,7 +87,7 @@ CHANGES = (
         "    class _DistributedOptimizer(*optimizer.__class__.__bases__):\n",
         _KERAS_3 + "    class _DistributedOptimizer(*optimizer.__class__.__bases__):\n",
     ),
-    # Without debugging symbols: a tenth of the size, and built sooner.
+    # Without debugging symbols: a twentieth of the size.
     Change("setup.py", "else 'RelWithDebInfo'", "else 'Release'"),
     # What it needs at run time is installed with the wheel, and not fetched to build it.
     Change("setup.py", "setup_requires=require_list if is_build_action() else [],", "setup_requires=[],"),
