@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from . import dask_ready, leaving, lines, pair, startup, store_requests, tensorflow
+from . import dask_ready, horovod, leaving, lines, pair, startup, store_requests, tensorflow
 from .figures import Row, aligned, as_json, machine, sentence, write_page
 from .world import World, world
 
@@ -17,6 +17,7 @@ BENCHMARKS: dict[str, Callable[[World, int | None, bool], list[Row]]] = {
     "pytorch": pair.measure,
     "dask": dask_ready.measure,
     "tensorflow": tensorflow.measure,
+    "horovod": horovod.measure,
     "leaving": leaving.measure,
     "lines": lines.measure,
     "requests": store_requests.measure,

@@ -87,7 +87,7 @@ def simulate(nodes: int, folder: Path) -> dict[str, Any]:
 
 
 async def _ready(nodes: int, folder: Path) -> dict[str, Any]:
-    job = Job(name=_RUN, framework="pytorch", entry=None, workers=Workers(nodes - 1, nodes - 1))
+    job = Job(name=_RUN, framework="pytorch", code=None, workers=Workers(nodes - 1, nodes - 1))
     launcher = RunFolder(FolderStore(folder / "work"), _RUN)
     launcher.make_key()
     launcher.write_job(JobDocument(run=_RUN, job=job, by="launcher", created_at=time.time()))

@@ -23,6 +23,7 @@ CASES = {
     "pytorch": ["by hand", "muster run", "torchrun"],
     "dask": ["dask scheduler, dask worker", "muster run"],
     "tensorflow": ["by hand", "muster run"] * 3,
+    "horovod": ["horovodrun", "muster run"] * 3,
     "leaving": ["python script.py", "muster run, 2 nodes", "muster run, dask with 3 workers"],
     "lines": ["plain pipe", "muster run, 2 nodes", "torchrun --tee 3, unbuffered"],
     "requests": ["1 nodes: main", "10 nodes: main", "10 nodes: a worker", "100 nodes: main", "100 nodes: a worker"],

@@ -86,6 +86,17 @@ def test_a_node_that_is_killed_is_no_longer_a_host_and_the_rest_goes_on(muster: 
     assert "worker-1 was lost: its connection broke; going on with 1" in told
 
 
+def test_a_killed_node_that_is_started_again_takes_part_again(muster: Muster, tmp_path: Path) -> None:
+    training = Training(muster, tmp_path, retries=1)
+    first, _, _ = training.until(3)
+    os.kill(record_of(muster, training.run, "worker-1")["pid"], signal.SIGKILL)
+    again = training.until(3, since=len(training.steps()))
+    assert nodes_of(again) == ["main", "worker-2", "worker-1"]
+    assert training.steps_of(again[2]["pid"])[0] > 0
+    goes_on(training, first["pid"])
+    training.leave()
+
+
 def test_a_scaled_run_goes_on_with_fewer_and_with_more(muster: Muster, tmp_path: Path) -> None:
     training = Training(muster, tmp_path, workers={"min": 1, "max": 3, "start": 2})
     first, _, last = training.until(3)

@@ -182,6 +182,7 @@ class Machine(RuleBasedStateMachine):
         inside = path if path in FILES else f"{path}/a"
         if then.startswith("heard of late"):
             self.go_on(node, inside, then, ends=False)
+            then = ""
         assert self.units[node].name(str(place), stamps, at=float(self.said))
         self.go_on(node, inside, then, ends)
 
@@ -207,7 +208,7 @@ class Machine(RuleBasedStateMachine):
         if how == "notice":
             self.units[node].notice()
         elif how == "complete":
-            self.shippers[node].ship_complete()
+            self.shippers[node].ship_complete(last=True)
         else:
             self.shippers[node].finish()  # as if it had come to rest: also what is half-written
 

@@ -61,13 +61,13 @@ def keys(store: Interrupted) -> list[str]:
 def test_what_is_complete_is_sent_at_once_and_says_so(desk: Desk, store: Interrupted) -> None:
     desk.replace("epoch-1.pt", "111")
     desk.write("in-place.pt")
-    assert desk.shipper.ship_complete() == Shipped(1, 3)
+    assert desk.shipper.ship_complete(last=True) == Shipped(1, 3)
     assert keys(store) == ["000001/files/epoch-1.pt", "000001/manifest.json"]
     said = json.loads(store.get(f"{PREFIX}/000001/manifest.json"))
     assert said["name"] == "epoch-1.pt"
     assert said["complete"].keys() == {"at", "generation", "ordinal"}
     store.reset()
-    assert desk.shipper.ship_complete() == Shipped()
+    assert desk.shipper.ship_complete(last=True) == Shipped()
     assert store.counts == {}
 
 
@@ -76,7 +76,7 @@ def test_a_unit_is_named_by_its_path_however_deep(desk: Desk) -> None:
     desk.write("run/a/deep/more", "1")
     desk.write("run/log", "1")
     desk.name("run/a")
-    desk.shipper.ship_complete()
+    desk.shipper.ship_complete(last=True)
     (found,) = kept(desk)
     assert found.name == "run/a"
     assert [entry.path for entry in found.manifest.files] == ["run/a/deep/more", "run/a/model"]
@@ -85,7 +85,7 @@ def test_a_unit_is_named_by_its_path_however_deep(desk: Desk) -> None:
 def test_the_generation_is_told(desk: Desk) -> None:
     desk.units.next_generation(3)
     desk.replace("last.pt", "1")
-    desk.shipper.ship_complete()
+    desk.shipper.ship_complete(last=True)
     (found,) = kept(desk)
     assert found.complete is not None
     assert (found.complete.generation, found.complete.ordinal) == (3, 1)
@@ -94,20 +94,27 @@ def test_the_generation_is_told(desk: Desk) -> None:
 def test_one_that_changes_while_it_is_sent_was_not_complete(desk: Desk, store: Interrupted) -> None:
     desk.replace("a.pt", "1")
     store.after = lambda: desk.write("a.pt", "2")
-    assert desk.shipper.ship_complete() == Shipped()
+    assert desk.shipper.ship_complete(last=True) == Shipped()
     assert newest(desk) is None
     desk.replace("a.pt", "3")
     store.after = (desk.folder / "a.pt").unlink
-    assert desk.shipper.ship_complete() == Shipped()
+    assert desk.shipper.ship_complete(last=True) == Shipped()
+    assert newest(desk) is None
+
+
+def test_a_folder_that_gets_another_file_while_it_is_sent_was_not_complete(desk: Desk, store: Interrupted) -> None:
+    desk.step("step-1", model="1")
+    store.after = lambda: desk.write("step-1/optimizer", "half")
+    assert desk.shipper.ship_complete(last=True) == Shipped()
     assert newest(desk) is None
 
 
 def test_one_that_is_replaced_while_it_is_sent_is_sent_the_next_time(desk: Desk, store: Interrupted) -> None:
     desk.replace("a.pt", "1")
     store.after = lambda: desk.replace("a.pt", "2")
-    assert desk.shipper.ship_complete() == Shipped()
+    assert desk.shipper.ship_complete(last=True) == Shipped()
     store.after = lambda: None
-    assert desk.shipper.ship_complete() == Shipped(1, 1)
+    assert desk.shipper.ship_complete(last=True) == Shipped(1, 1)
     assert store.get(f"{PREFIX}/000001/files/a.pt") == b"2"
 
 
@@ -115,7 +122,7 @@ def test_the_list_comes_last(desk: Desk, store: Interrupted) -> None:
     desk.step("a", one="1", two="2")
     seen = []
     store.after = lambda: seen.append(newest(desk))
-    desk.shipper.ship_complete()
+    desk.shipper.ship_complete(last=True)
     assert seen == [None, None]
     assert newest(desk) is not None
 
@@ -124,20 +131,20 @@ def test_one_that_is_overwritten_leaves_two_versions(desk: Desk, store: Interrup
     desk.replace("other", "x")
     for version in range(1, 5):
         desk.replace("last.pt", str(version))
-        assert desk.shipper.ship_complete().files == (2 if version == 1 else 1)
+        assert desk.shipper.ship_complete(last=True).files == (2 if version == 1 else 1)
     assert [(one.number, one.name) for one in kept(desk)] == [(5, "last.pt"), (4, "last.pt"), (1, "other")]
     assert [key for key in keys(store) if key.startswith(("000002", "000003"))] == []
 
 
 def test_what_is_written_in_place_never_pushes_the_last_complete_version_out(desk: Desk) -> None:
     desk.replace("last.pt", "whole")
-    desk.shipper.ship_complete()
+    desk.shipper.ship_complete(last=True)
     for version in range(4):
         desk.write("last.pt", f"half {version}")
         desk.shipper.finish()
     assert [(one.number, one.complete is not None) for one in kept(desk)] == [(5, False), (4, False), (1, True)]
     desk.replace("last.pt", "whole again")
-    desk.shipper.ship_complete()
+    desk.shipper.ship_complete(last=True)
     assert [(one.number, one.complete is not None) for one in kept(desk)] == [(6, True), (5, False)]
 
 
@@ -147,7 +154,7 @@ def test_what_was_sent_as_it_rested_and_is_named_then_is_not_sent_again(desk: De
     assert [one.complete for one in kept(desk)] == [None]
     desk.name("a.pt")
     store.reset()
-    assert desk.shipper.ship_complete() == Shipped()
+    assert desk.shipper.ship_complete(last=True) == Shipped()
     assert store.counts == {"put": 1}
     (found,) = kept(desk)
     assert found.complete is not None
@@ -156,7 +163,7 @@ def test_what_was_sent_as_it_rested_and_is_named_then_is_not_sent_again(desk: De
 def test_the_same_content_completed_again_is_a_version_of_its_own(desk: Desk) -> None:
     for _ in range(2):
         desk.replace("last.pt", "same")
-        desk.shipper.ship_complete()
+        desk.shipper.ship_complete(last=True)
     assert [one.complete.ordinal for one in kept(desk) if one.complete] == [2, 1]
 
 
@@ -164,20 +171,31 @@ def test_a_file_renamed_into_a_folder_waits_a_moment_because_it_may_be_only_a_pa
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     desk.replace("state/model.safetensors", "1")
+    monkeypatch.setattr("muster.workdir.checkpoint_shipper.WAITS", (0.0, 60.0))
     assert desk.shipper.ship_complete() == Shipped()
-    monkeypatch.setattr("muster.workdir.checkpoint_shipper.ALONE", 0.0)
+    monkeypatch.setattr("muster.workdir.checkpoint_shipper.WAITS", (0.0, 0.0))
     assert desk.shipper.ship_complete() == Shipped(1, 1)
+
+
+def test_one_that_is_overwritten_at_once_is_sent_once(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("muster.workdir.checkpoint_shipper.WAITS", (60.0, 60.0))
+    desk.replace("checkpoint", "ckpt-1")
+    assert desk.shipper.ship_complete() == Shipped()
+    desk.replace("checkpoint", "ckpt-1, ckpt-0")
+    monkeypatch.setattr("muster.workdir.checkpoint_shipper.WAITS", (0.0, 0.0))
+    assert desk.shipper.ship_complete() == Shipped(1, 14)
+    assert [one.complete.ordinal for one in kept(desk) if one.complete] == [2]
 
 
 def test_a_part_that_was_sent_as_complete_loses_its_mark_when_more_comes(desk: Desk) -> None:
     desk.replace("state/model.safetensors", "1")
     desk.shipper.ship_complete(last=True)
     desk.write("state/optimizer.bin", "half")
-    assert desk.shipper.ship_complete() == Shipped()
+    assert desk.shipper.ship_complete(last=True) == Shipped()
     (found,) = kept(desk)
     assert found.complete is None
     desk.name("state")
-    desk.shipper.ship_complete()
+    desk.shipper.ship_complete(last=True)
     assert [(one.name, one.complete is not None) for one in kept(desk)] == [
         ("state", True),
         ("state/model.safetensors", False),
@@ -292,10 +310,10 @@ def test_a_restarted_node_goes_on_and_sends_nothing_twice(desk: Desk, store: Int
 def test_a_node_that_lost_its_folder_goes_on_counting(desk: Desk, store: Interrupted, tmp_path: Path) -> None:
     for version in "12":
         desk.replace("last.pt", version)
-        desk.shipper.ship_complete()
+        desk.shipper.ship_complete(last=True)
     fresh = Desk(store, tmp_path / "elsewhere")
     fresh.replace("last.pt", "3")
-    fresh.shipper.ship_complete()
+    fresh.shipper.ship_complete(last=True)
     assert [one.complete.ordinal for one in kept(fresh) if one.complete] == [3, 2]
 
 
@@ -348,7 +366,7 @@ def test_a_user_gets_one_that_is_not_known_to_be_complete_only_where_there_is_no
     assert found is not None
     assert found.name == "in-place"
     desk.replace("whole", "1")
-    desk.shipper.ship_complete()
+    desk.shipper.ship_complete(last=True)
     desk.write("later in place", "1")
     desk.shipper.finish()
     found = fetch_checkpoint(desk.run, "main", tmp_path / "two")
@@ -359,7 +377,7 @@ def test_a_user_gets_one_that_is_not_known_to_be_complete_only_where_there_is_no
 def test_a_damaged_one_is_passed_over_for_the_one_before(desk: Desk, store: Interrupted, tmp_path: Path) -> None:
     for epoch in "123":
         desk.replace(f"epoch-{epoch}", epoch)
-        desk.shipper.ship_complete()
+        desk.shipper.ship_complete(last=True)
     store.put(f"{PREFIX}/000003/files/epoch-3", b"x")
     store.delete(f"{PREFIX}/000002/files/epoch-2")
     fetched = fetch_checkpoint(desk.run, "main", tmp_path / "into")

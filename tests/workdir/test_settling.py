@@ -14,6 +14,7 @@ from muster.workdir.counting import CountingStore
 from muster.workdir.memory import MemoryStore
 from muster.workdir.records import Member
 from muster.workdir.run import RunFolder
+from muster.workdir.units import Heard
 from tests.workdir.desk import Clock, Desk
 
 pytestmark = pytest.mark.unit
@@ -189,6 +190,19 @@ def test_a_late_node_finds_the_newest_complete_one_and_does_not_send_it_again(
     assert again.tree() == {"epoch-3.pt": "3"}
 
 
+def test_what_was_fetched_is_not_read_again_to_know_that_it_is_there(
+    desks: Desks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    main = desks()
+    main.replace("last.pt", "1")
+    main.settle()
+    late = desks("worker-1")
+    late.settle()
+    for desk in (main, late):
+        monkeypatch.setattr("muster.workdir.checkpoint_shipper.sha256_of", lambda _: pytest.fail("a file was read"))
+        assert desk.settle(3) == []
+
+
 def test_what_is_complete_is_brought_home_first_so_that_others_can_have_it(desks: Desks) -> None:
     main = desks()
     main.replace("last.pt", "1")
@@ -217,7 +231,7 @@ def test_a_sharded_checkpoint_is_laid_out_with_the_files_of_all_nodes(
     nodes = {node: desks(node) for node in ("main", "worker-1")}
     for node, desk in nodes.items():
         desk.step("step-1", **{f"shard-{node}": node})
-        desk.shipper.ship_complete()
+        desk.shipper.ship_complete(last=True)
     whole = {"step-1/shard-main": "main", "step-1/shard-worker-1": "worker-1"}
     fetched = "checkpoint step-1 of main, worker-1 laid out"
     store.reset()
@@ -241,7 +255,7 @@ def test_a_checkpoint_that_lacks_a_part_is_used_by_nobody(desks: Desks, clock: C
     nodes["main"].step("step-2", main="2")
     nodes["worker-1"].write("step-2/worker-1", "half")
     for desk in nodes.values():
-        desk.shipper.ship_complete()
+        desk.shipper.ship_complete(last=True)
     for desk in nodes.values():
         desk.settle()
         assert desk.tree() == {"step-1/main": "1", "step-1/worker-1": "1"}
@@ -256,7 +270,7 @@ def test_versions_of_an_overwritten_sharded_checkpoint_are_never_mixed(desks: De
             desk.write(f"last/{node}", version)
             if (node, version) != ("worker-1", "2"):
                 desk.name("last")
-            desk.shipper.ship_complete()
+            desk.shipper.ship_complete(last=True)
     for desk in nodes.values():
         desk.settle()
         assert desk.tree() == {"last/main": "1", "last/worker-1": "1"}
@@ -266,7 +280,7 @@ def test_each_node_keeps_its_own_where_all_wrote_the_same_name(desks: Desks) -> 
     nodes = {node: desks(node) for node in ("main", "worker-1")}
     for node, desk in nodes.items():
         desk.replace("last.pt", node)
-        desk.shipper.ship_complete()
+        desk.shipper.ship_complete(last=True)
     for node, desk in nodes.items():
         assert desk.settle() == []
         assert desk.tree() == {"last.pt": node}
@@ -284,7 +298,7 @@ def test_an_older_version_makes_place_for_the_newer_one_of_another_node(desks: D
             desk.units.next_generation(1 if desk is worker else 2)
             desk.write(f"{name}/{content}" if kind == "folder" else name, content)
             desk.name(name)
-            desk.shipper.ship_complete()
+            desk.shipper.ship_complete(last=True)
         worker.settle(3)
         assert worker.tree()[f"{name}/new" if kind == "folder" else name] == "new"
         assert f"{name}/old" not in worker.tree()
@@ -327,7 +341,7 @@ def test_one_that_cannot_be_had_is_passed_over_for_the_one_before(
         clock.now += 100
         main.step(f"epoch-{epoch}", model=epoch, optimizer=epoch)
         main.units.notice()
-    main.shipper.ship_complete()
+    main.shipper.ship_complete(last=True)
     key = "run/checkpoints/main/000003/files/epoch-3/optimizer"
     store.delete(key) if wrong == "vanished" else store.put(key, b"x")
     late = desks("worker-1")
@@ -344,7 +358,7 @@ def test_of_files_written_together_all_are_laid_out_or_none(desks: Desks, clock:
         main.replace(f"ckpt-{number}.data", number)
         main.write(f"ckpt-{number}.index", number)
         main.replace("checkpoint", f'model_checkpoint_path: "ckpt-{number}"')
-        main.shipper.ship_complete()
+        main.shipper.ship_complete(last=True)
     whole = {f"ckpt-{number}{end}": number for number in "2" for end in (".data", ".index")}
     late = desks("worker-1")
     late.settle()
@@ -360,7 +374,7 @@ def test_of_files_written_together_all_are_laid_out_or_none(desks: Desks, clock:
 def test_if_all_are_damaged_the_start_is_from_nothing_and_told(desks: Desks, store: CountingStore) -> None:
     main = desks()
     main.replace("last.pt", "1")
-    main.shipper.ship_complete()
+    main.shipper.ship_complete(last=True)
     store.put("run/checkpoints/main/000001/files/last.pt", b"x")
     late = desks("worker-1")
     assert len(late.settle()) == 1
@@ -372,7 +386,7 @@ def test_if_the_work_dir_cannot_be_read_the_start_is_not_from_nothing(
 ) -> None:
     main = desks()
     main.replace("last.pt", "1")
-    main.shipper.ship_complete()
+    main.shipper.ship_complete(last=True)
 
     def refuse(key: str, path: Path) -> None:
         raise StoreError("no way to the work dir")
@@ -387,14 +401,14 @@ def test_one_that_makes_place_for_a_newer_version_meanwhile_is_chosen_anew(
 ) -> None:
     main = desks()
     main.replace("last.pt", "1")
-    main.shipper.ship_complete()
+    main.shipper.ship_complete(last=True)
     fetch = store.get_file
 
     def overtaken(key: str, path: Path) -> None:
         monkeypatch.undo()
         for version in "23":
             main.replace("last.pt", version)
-            main.shipper.ship_complete()
+            main.shipper.ship_complete(last=True)
         fetch(key, path)
 
     monkeypatch.setattr(store, "get_file", overtaken)
@@ -411,7 +425,7 @@ def test_old_checkpoints_are_looked_at_when_no_new_one_will_do(
     for epoch in range(5):
         clock.now += 100
         main.replace(f"epoch-{epoch}", str(epoch))
-        main.shipper.ship_complete()
+        main.shipper.ship_complete(last=True)
     store.reset()
     late = desks("worker-1")
     late.settle()
@@ -426,11 +440,44 @@ def test_old_checkpoints_are_looked_at_when_no_new_one_will_do(
 
 def test_what_a_killed_settling_left_is_taken_away_by_the_next(desks: Desks) -> None:
     desk = desks()
-    (desk.folder / ".muster-main-0123" / "0").mkdir(parents=True)
-    (desk.folder / ".muster-main-0123" / "0" / "last.pt").write_text("half")
+    (desk.folder / ".muster-main-0123456789abcdef" / "0").mkdir(parents=True)
+    (desk.folder / ".muster-main-0123456789abcdef" / "0" / "last.pt").write_text("half")
+    (desk.folder / ".muster-main-2-0123456789abcdef").mkdir()  # of another node in the same folder
     desk.settle()
-    assert list(desk.folder.iterdir()) == []
+    assert [path.name for path in desk.folder.iterdir()] == [".muster-main-2-0123456789abcdef"]
     assert not (desk.base / "unfinished").exists()
+
+
+def test_a_folder_that_cannot_be_made_ready_is_told(desks: Desks, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = desks()
+    desk.write("half.pt")
+
+    def refuse(self: Path, target: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    with pytest.raises(StoreError, match=r"cannot be made ready for a start: .*Permission denied"):
+        desk.settle()
+
+
+def test_two_nodes_that_settle_in_one_folder_do_not_stumble_over_each_other(
+    desks: Desks, store: CountingStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    main = desks("worker-9")
+    main.step("step-1", model="1")
+    main.settle()
+    one, other = Desk(store, tmp_path / "shared", "main", own=False), Desk(store, tmp_path / "shared", "w", own=False)
+    real = Path.replace
+
+    def overtaken(self: Path, target: Path) -> Path:
+        monkeypatch.undo()
+        other.settle()
+        one.heard.append(Heard("step-1", renamed=True))
+        return real(self, target)
+
+    monkeypatch.setattr(Path, "replace", overtaken)
+    one.settle()
+    assert one.tree() == {"step-1/model": "1"}
 
 
 def test_names_of_any_bytes_come_back(desks: Desks) -> None:

@@ -37,7 +37,9 @@ _WORDS = {
 
 @click.command(help="Write a commented job file and an example script into FOLDER, for a framework of your choice.")
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False), default=".")
-@click.option("-f", "--framework", type=click.Choice(list(_WORDS)), default="dask", show_default=True)
+@click.option(
+    "-f", "--framework", type=click.Choice(list(_WORDS)), metavar="NAME", default="dask", help=f"{', '.join(_WORDS)}."
+)
 def command(folder: Path, framework: str) -> None:
     from ..spec.schema import schema
     from ..spec.table import slug

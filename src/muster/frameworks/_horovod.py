@@ -174,6 +174,9 @@ class Rendezvous(RendezvousServer):
         self._listen_thread.start()
         return self._place[1]
 
+    def stop(self):
+        """Nothing: it ends with us, and waiting for that would hold up the end of the run."""
+
 
 def rendezvous_handler(driver, rank_at, farewell):
     class Handler(create_rendezvous_handler(driver)):

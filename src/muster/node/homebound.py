@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..errors import StoreError
-from ..workdir.checkpoint_shipper import ALONE
+from ..workdir.checkpoint_shipper import WAITS
 from ..workdir.segments import SegmentWriter
 from ..workdir.sync import CheckpointShipper, Settling, Shipper, Units
 from ..workdir.walking import Stamp
@@ -60,7 +60,10 @@ class Checkpoints:
             at = float(record["time"])
         except (KeyError, TypeError, ValueError):
             stamps, at = None, time.time()  # written there by other means
-        named = self.units.name(str(record["checkpoint"]), stamps, at)
+        try:
+            named = self.units.name(str(record["checkpoint"]), stamps, at)
+        except ValueError:
+            return False  # no path at all
         if named:
             self._has_fresh()
         return named
@@ -79,14 +82,17 @@ class Checkpoints:
 
     def _listen(self, loop: asyncio.AbstractEventLoop) -> None:
         while self._watch.wait(3600) is not None:
-            with suppress(OSError, RuntimeError):  # the folder is gone, or the program is over
-                if self.units.notice():
+            fresh = False
+            with suppress(OSError):  # what is not noticed now is when it is shipped
+                fresh = self.units.notice()
+            if fresh:
+                with suppress(RuntimeError):  # the program is over
                     loop.call_soon_threadsafe(self._has_fresh)
             time.sleep(_REST)
 
     def _has_fresh(self) -> None:
-        self.fresh.set()
-        asyncio.get_running_loop().call_later(ALONE, self.fresh.set)
+        for wait in WAITS:
+            asyncio.get_running_loop().call_later(wait, self.fresh.set)
 
 
 class Homebound:

@@ -44,6 +44,8 @@ class Aside:
         place.parent.mkdir(parents=True, exist_ok=True)
         try:
             (self._folder / path).rename(place)
+        except FileNotFoundError:
+            return  # somebody was quicker, in a folder that several share
         except OSError as error:
             if error.errno != errno.EXDEV:
                 raise

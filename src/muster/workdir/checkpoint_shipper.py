@@ -18,8 +18,8 @@ from .walking import Found, Stamp, stamp_of
 KEPT_VERSIONS = 2
 """Of a checkpoint that a script overwrites: the newest, and one more because the newest may be broken."""
 
-ALONE = 1.0
-"""Seconds in which a file that was renamed into a folder may prove to be only a part of what is written there."""
+WAITS = (0.3, 1.0)
+"""Seconds that a new unit waits: it may be overwritten at once, and a file in a folder may prove to be a part of it."""
 
 _UNFINISHED = (".tmp", ".partial", "_temp")
 
@@ -46,7 +46,7 @@ class CheckpointShipper:
         self._lock = threading.Lock()
 
     def ship_complete(self, last: bool = False) -> Shipped:
-        """Sends the complete units that are new; with `last` also those that may prove a part of something."""
+        """Sends the complete units that are new; with `last` also those that became so just now."""
         with self._lock:
             return self._send_units(self._units.state(), last)
 
@@ -72,6 +72,10 @@ class CheckpointShipper:
             known = sha256_of(found.place)
             self._digests[found.path] = (found.stamp, known)
         return known
+
+    def know(self, found: Found, digest: str) -> None:
+        """A file that was fetched need not be read to know its content."""
+        self._digests[found.path] = (found.stamp, digest)
 
     def _round(self, last: bool) -> Shipped:
         state = self._units.state()
@@ -102,7 +106,8 @@ class CheckpointShipper:
             number = unit.generation, unit.ordinal
             if unit.fetched or self._sent.get(unit.name) == number:
                 continue
-            if "/" in unit.name and not (unit.said or last) and abs(time.time() - unit.at) < ALONE:
+            wait = WAITS["/" in unit.name and not unit.said]
+            if not last and abs(time.time() - unit.at) < wait:
                 continue
             files = [found for found in state.below(unit.name) if found.path in state.kept]
             more, done = self._try(unit.name, files, unit)

@@ -23,6 +23,7 @@ from .units import SCRATCH, State, Units
 
 _ATTEMPTS = 3
 """How often one is chosen anew because the chosen one vanished: a node that runs takes its old versions away."""
+_RANDOM = 8
 
 
 class Bad(Exception):
@@ -47,12 +48,12 @@ class Settling:
 
     def settle(self, generation: int) -> None:
         """Blocks. No process of the node may write into the folder. One list request where there is nothing."""
-        for left in self._folder.glob(f"{self._scratch}*"):
-            shutil.rmtree(left, ignore_errors=True)
         self._shipper.ship_complete(last=True)
-        if moved := self._aside.clear():
-            more = f" and {len(moved) - 1} more" if len(moved) > 1 else ""
-            self.told.append(f"{moved[0]}{more} moved out of the checkpoint folder: it may be half-written")
+        try:
+            self._clear()
+        except OSError as error:
+            fix = "The user of the node must be able to write there, and into the node's own folder."
+            raise StoreError(f"{self._folder} cannot be made ready for a start: {error}", fix) from error
         self._units.next_generation(generation)
         for attempt in range(1, _ATTEMPTS + 1):
             try:
@@ -60,6 +61,14 @@ class Settling:
             except NotFound:
                 continue
             return
+
+    def _clear(self) -> None:
+        for left in self._folder.iterdir() if self._folder.is_dir() else ():
+            if left.name.startswith(self._scratch) and len(left.name) == len(self._scratch) + 2 * _RANDOM:
+                shutil.rmtree(left, ignore_errors=True)  # by a node that was killed as it settled
+        if moved := self._aside.clear():
+            more = f" and {len(moved) - 1} more" if len(moved) > 1 else ""
+            self.told.append(f"{moved[0]}{more} moved out of the checkpoint folder: it may be half-written")
 
     def _fetch_newest(self, last: bool) -> None:
         groups, whole = read_groups(self._run)
@@ -110,16 +119,19 @@ class Settling:
     def _lay_out(self, groups: list[Group]) -> None:
         """All of these, or none. What stands already is left as it is."""
         state = self._units.state()
-        scratch = self._folder / f"{self._scratch}{os.urandom(8).hex()}"
+        scratch = self._folder / f"{self._scratch}{os.urandom(_RANDOM).hex()}"
         # The oldest first: a newer one may stand inside it.
         absent = [group for group in sorted(groups, key=lambda group: group.at) if not self._stands(group, state)]
         try:
             self._bring(absent, state, scratch)
             for number, group in enumerate(absent):
                 self._put(group, scratch / str(number), state)
+            self._remember(absent)
         except OSError as error:
-            why = StoreError(f"cannot lay out a checkpoint in {self._folder}: {error.strerror}")
-            raise Bad(groups[0], why) from error
+            state = self._units.state()
+            if not all(self._stands(group, state) for group in absent):  # else another node in this folder was quicker
+                why = StoreError(f"cannot lay out a checkpoint in {self._folder}: {error.strerror}")
+                raise Bad(groups[0], why) from error
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
 
@@ -156,6 +168,13 @@ class Settling:
             place.parent.mkdir(parents=True, exist_ok=True)
             (fetched / group.name).replace(place)
         self.told.append(f"checkpoint {group.name} of {', '.join(sorted(group.writers))} laid out")
+
+    def _remember(self, groups: list[Group]) -> None:
+        files = self._units.state().files if groups else {}
+        for group in groups:
+            for path, source in group.files(self._node).items():
+                if path in files:
+                    self._shipper.know(files[path], source.entry.sha256)
 
     def _stands(self, group: Group, state: State) -> bool:
         """Whether the folder has the group already, in just this version."""
