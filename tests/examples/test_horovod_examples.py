@@ -61,9 +61,14 @@ def test_with_horovod_two_ranks_learn_on_which_side_of_a_cross_a_point_lies(must
     assert list((muster.runs / muster.run_id() / "checkpoints" / "main").glob("*/files/last.pt"))
 
 
+def _lines_with(muster: Muster, run: str, text: str) -> str:
+    lines = muster("logs", run, check=None).stdout
+    return lines if text in lines else ""
+
+
 def ranks_are(muster: Muster, run: str, size: int) -> list[int]:
     """Waits until so many ranks train; the epochs at which they have begun so far."""
-    seen = eventually(lambda: f": world size {size}\n" in (logs := muster("logs", run, check=None).stdout) and logs, PATIENT)
+    seen = eventually(lambda: _lines_with(muster, run, f": world size {size}\n"), PATIENT)
     return [int(epoch) for epoch in re.findall(r"epoch (\d+): world size \d", seen)]
 
 

@@ -185,6 +185,24 @@ async def test_a_lost_node_ends_what_it_ran() -> None:
 
 
 @in_loop
+async def test_a_node_whose_connection_broke_is_told_again_what_it_may_not_have_heard() -> None:
+    async with listening() as main:
+        launcher = await main.launcher()
+        launcher.hire("a", "worker-1", rank=1)
+        launcher.hire("b", "worker-1", rank=2)
+        launcher.hire("c", "worker-2")
+        launcher.say({"dismiss": "b"})
+        await main.heard(4)
+        first, second = Hire(2, "2.1", {"rank": 1}), Hire(2, "2.2", {"rank": 2})
+        assert main.conductor.standing("worker-1") == [first, second, Dismiss(2, "2.2")]
+        main.conductor.ended(HireEnded("worker-1", 2, "2.2", 143))
+        assert main.conductor.standing("worker-1") == [first]
+        # What it ran when it was given up is nobody's any more.
+        main.conductor.lost("worker-1")
+        assert main.conductor.standing("worker-1") == [Dismiss(2, "2.1")]
+
+
+@in_loop
 async def test_a_node_that_cannot_be_reached_is_a_failure_and_not_a_wait() -> None:
     async with listening() as main:
         main.unreachable.add("worker-1")

@@ -130,6 +130,10 @@ class MainSide:
             self._feed(message)
         elif self._conductor:
             self._conductor.ended(message)
+        if isinstance(message, Hello) and self._conductor:
+            # Not before it said hello: another machine of its name must not start what that one was to run.
+            for standing in self._conductor.standing(message.node):
+                self._hub.send(standing, message.node)
 
     def show(self, message: dict[str, Any]) -> None:
         self._hub.show(message)
@@ -250,7 +254,10 @@ class MainSide:
             return
         self._conductor.hosts(self._slots())
         for name, peer in self.cluster.peers.items():
-            if peer.state in ("lost", "left") and before.peers.get(name) != peer:
+            was = before.peers.get(name)
+            # One that came back as another machine before its loss was noticed has lost what it ran, too.
+            anew = was is not None and was.hello.incarnation != peer.hello.incarnation
+            if anew or (peer.state in ("lost", "left") and was != peer):
                 self._conductor.lost(name)
 
     def _greeting(self, node: str) -> list[ToNode]:
@@ -262,8 +269,6 @@ class MainSide:
             said.append(self._members)
         if self.cluster.ready:
             said.append(Go(self.cluster.generation))
-        if self._conductor:
-            said += self._conductor.standing(node)
         if self._verdict:
             said.append(Conclude(self._verdict))
         return said

@@ -112,7 +112,7 @@ class Settling:
             unit = units.get(group.name)
             if unit and self._shipper.version_of(unit) == (group.generation, group.ordinal):
                 self._aside.move(group.name)
-                self.told.append(f"checkpoint {group.name} moved out of the checkpoint folder: the run cannot use it")
+                self.told.append(f"checkpoint {group.name} moved out of the checkpoint folder: a part of it is missing")
 
     # --- laying out --------------------------------------------------------------------------------------
 
