@@ -14,9 +14,10 @@ import pytest
 from tests.frameworks.contract import PATIENT
 from tests.harness import Muster, eventually
 
-PATIENT_GLOO = {"HOROVOD_GLOO_TIMEOUT_SECONDS": "45"}
-"""Seconds that a rank waits for another to start, by default fewer than a busy machine takes. Not many more: it is also
-how long a rank that is sending may take to notice that a peer is gone.
+PATIENT_GLOO = {"HOROVOD_GLOO_TIMEOUT_SECONDS": "90"}
+"""Seconds that a rank waits for another to start. By default it is half a minute, which a busy machine may need.
+
+It is also how long a rank may take to notice that a peer is gone, so trainings that lose ranks do without it.
 """
 
 TRAINING = """
@@ -78,8 +79,8 @@ class Training:
 
     def __init__(self, muster: Muster, meet: Path, script: str = TORCH_TRAINING, **fields: Any) -> None:
         self.muster, self.meet = muster, meet
-        env = {"MEET": str(meet), **PATIENT_GLOO}
-        job = muster.job(script, "horovod", **{"workers": {"min": 1, "max": 2}, "env": env, **fields})
+        env = {"MEET": str(meet), **fields.pop("env", {})}
+        job = muster.job(script, "horovod", **{"workers": {"min": 1, "max": 2}, **fields}, env=env)
         self.process: subprocess.Popen[str] = muster.start("run", job)
         self.run = muster.run_id()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.frameworks.horovod_runs import TORCH_TRAINING, Training, needs_horovod, nodes_of
+from tests.frameworks.horovod_runs import PATIENT_GLOO, TORCH_TRAINING, Training, needs_horovod, nodes_of
 from tests.harness import Muster
 from tests.node.hands import parent_of, record_of
 
@@ -98,7 +98,7 @@ def test_a_killed_node_that_is_started_again_takes_part_again(muster: Muster, tm
 
 
 def test_a_scaled_run_goes_on_with_fewer_and_with_more(muster: Muster, tmp_path: Path) -> None:
-    training = Training(muster, tmp_path, workers={"min": 1, "max": 3, "start": 2})
+    training = Training(muster, tmp_path, workers={"min": 1, "max": 3, "start": 2}, env=PATIENT_GLOO)
     first, _, last = training.until(3)
     assert last["node"] == "worker-2"
 

@@ -50,8 +50,7 @@ def test_two_ranks_learn_the_same(muster: Muster) -> None:
 
 
 def test_a_killed_rank_is_survived_and_a_new_size_is_taken_up(muster: Muster, tmp_path: Path) -> None:
-    env = {"MEET": str(tmp_path), "TF_USE_LEGACY_KERAS": "1", **PATIENT_GLOO}
-    training = Training(muster, tmp_path, TENSORFLOW_TRAINING, retries=1, env=env)
+    training = Training(muster, tmp_path, TENSORFLOW_TRAINING, retries=1, env={"TF_USE_LEGACY_KERAS": "1"})
     first, victim, _ = training.until(3)
     os.kill(victim["pid"], signal.SIGKILL)
     again = training.until(3, since=len(training.steps()))

@@ -149,6 +149,8 @@ time.sleep(600)
 """,
         line="now",
     )
+    assert hearth.home._checkpoints is not None
+    hearth.home._checkpoints.units.notice()  # as its thread does, sooner or later
     again = hearth.again()
     await again.home.settle(2)
     assert again.tree() == {
@@ -240,7 +242,7 @@ while True:
         for writer in writers:
             assert writer.stdout is not None
             await asyncio.to_thread(writer.stdout.readline)
-        await soon(lambda: len(hearth.kept()) >= 3)
+        await soon(lambda: len(hearth.kept()) >= 3, 60)
     finally:
         for writer in writers:
             writer.kill()

@@ -91,8 +91,8 @@ class Checkpoints:
             time.sleep(_REST)
 
     def _has_fresh(self) -> None:
-        for wait in WAITS:
-            asyncio.get_running_loop().call_later(wait, self.fresh.set)
+        for wait in (0.0, *WAITS):  # at once too, because then it begins to wait
+            asyncio.get_running_loop().call_later(1.1 * wait, self.fresh.set)
 
 
 class Homebound:
@@ -174,10 +174,7 @@ class Homebound:
     async def _ship_on(self) -> None:
         shipped_at = time.monotonic()
         while True:
-            left = shipped_at + _SHIP - time.monotonic()
-            if left > 0:
-                with suppress(asyncio.TimeoutError):
-                    await asyncio.wait_for(self._fresh.wait(), left)
+            await self._fresh_within(shipped_at + _SHIP - time.monotonic())
             self._fresh.clear()
             due = time.monotonic() - shipped_at >= _SHIP
             if due:
@@ -190,6 +187,14 @@ class Homebound:
                     self._say_of_checkpoints()
             except (StoreError, OSError) as error:
                 self._node.say(f"outputs and checkpoints are late: {error}")
+
+    async def _fresh_within(self, seconds: float) -> None:
+        # Not `wait_for`, which before Python 3.12 forgets that it was cancelled if both happen at once.
+        waiting = asyncio.ensure_future(self._fresh.wait())
+        try:
+            await asyncio.wait([waiting], timeout=max(seconds, 0.0))
+        finally:
+            waiting.cancel()
 
     async def _look(self) -> None:
         self._usage = self._usage or Usage(self._began)

@@ -37,6 +37,7 @@ class CheckpointShipper:
         self._next = 1
         self._earlier: dict[tuple[str, int], int] = {}
         self._sent: dict[str, tuple[int, int]] = {}
+        self._waiting: dict[str, float] = {}
         self._seen: dict[str, dict[str, Stamp]] = {}
         self._done: dict[str, dict[str, Stamp]] = {}
         self._digests: dict[str, tuple[Stamp, str]] = {}
@@ -106,13 +107,15 @@ class CheckpointShipper:
             number = unit.generation, unit.ordinal
             if unit.fetched or self._sent.get(unit.name) == number:
                 continue
-            wait = WAITS["/" in unit.name and not unit.said]
-            if not last and abs(time.time() - unit.at) < wait:
+            # Since it was first there to be sent: one that is always overwritten must come home too.
+            since = self._waiting.setdefault(unit.name, time.monotonic())
+            if not last and time.monotonic() - since < WAITS["/" in unit.name and not unit.said]:
                 continue
             files = [found for found in state.below(unit.name) if found.path in state.kept]
             more, done = self._try(unit.name, files, unit)
             if done:
                 self._sent[unit.name] = number
+                del self._waiting[unit.name]
             sent = _sum(sent, more)
         return sent
 

@@ -114,12 +114,14 @@ class Units:
         """Takes in what happened; true if something became complete."""
         with self.lock:
             fresh = False
-            # Once more after a rename: another of the same name may have come before we looked.
-            heard = list(self._heard())
-            while any(one.renamed and one.sure for one in heard):
-                fresh = self._take_in(heard) or fresh
+            # Once more after a rename: another of the same name may have come before we looked. Not for ever, because
+            # some scripts do nothing else.
+            for _ in range(_ROUNDS):
                 heard = list(self._heard())
-            return self._take_in(heard) or fresh
+                fresh = self._take_in(heard) or fresh
+                if not any(one.renamed and one.sure for one in heard):
+                    break
+            return fresh
 
     def _take_in(self, heard: list[Heard]) -> bool:
         state: State | None = None
@@ -374,6 +376,7 @@ class Units:
 
 
 _SPOILED = Stamp(-1, -1, -1)
+_ROUNDS = 10
 _LARGEST_NOTE = 1 << 20
 """Bytes of a TensorFlow `checkpoint` file, which holds a few names."""
 
