@@ -43,7 +43,7 @@ def test_main_runs_horovods_launcher_which_is_told_all_on_its_command_line_but_t
     assert command == Command("horovod", command.argv, script=True, conducts=True)
     assert command.argv[:2] == ("/usr/bin/python3", str(LAUNCHER))
     assert settings(job()) == {
-        "workers": [2, 2],
+        "workers": 2,
         "nodes": 3,
         "min_np": None,
         "max_np": None,
@@ -61,7 +61,7 @@ def test_main_runs_horovods_launcher_which_is_told_all_on_its_command_line_but_t
 
 def test_an_elastic_launcher_uses_the_retries_up_by_itself() -> None:
     found = settings(job(workers=Workers(1, 4), retries=2))
-    assert (found["workers"], found["nodes"], found["elastic"], found["retries"]) == ([1, 4], 5, True, 2)
+    assert (found["workers"], found["nodes"], found["elastic"], found["retries"]) == (1, 5, True, 2)
 
 
 def test_a_fixed_size_has_all_start_anew_by_muster() -> None:

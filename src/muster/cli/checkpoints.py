@@ -9,8 +9,11 @@ from ..workdir.sync import checkpoints, fetch_checkpoint
 
 
 def list_checkpoints_of(folder: RunFolder) -> dict[str, int]:
+    """One that is not known to be complete says so: nothing goes on from it."""
     return {
-        f"{node}/{checkpoint.number:06}/{checkpoint.name}": checkpoint.manifest.bytes
+        f"{node}/{checkpoint.number:06}/{checkpoint.name}{'' if checkpoint.complete else ' (written in place)'}": (
+            checkpoint.manifest.bytes
+        )
         for node in _nodes(folder)
         for checkpoint in checkpoints(folder, node)
     }

@@ -242,7 +242,7 @@ class Launch:
     def run(self):
         settings = self._settings
         self._members.known.wait()
-        least, most = self._bounds()
+        least = least_processes(settings, self._members.slots)
         sys.argv[1:] = ["-np", str(least), *settings["args"], "true"]
         args = parse_args()
         if args.command != ["true"]:
@@ -258,7 +258,7 @@ class Launch:
             rendezvous,
             self._members,
             least,
-            most,
+            settings["max_np"],
             timeout=args.elastic_timeout or settings["timeout"],
             reset_limit=args.reset_limit,
             cooldown_range=args.cooldown_range,
@@ -271,22 +271,10 @@ class Launch:
         except TimeoutException:
             return self._verdict(None)
         self._began = True
-        driver.start(min(hosts.count_available_slots(), most), self._start)
+        driver.start(hosts.count_available_slots(), self._start)
         if settings["elastic"]:
             threading.Thread(target=driver.remind, daemon=True).start()
         return self._verdict(self._results(driver, least))
-
-    def _bounds(self):
-        """How many processes there are at least and at most, where the job does not say it."""
-        settings, slots = self._settings, dict(self._members.slots)
-        main = slots.pop("main", 0)
-        few, many = sorted(slots.values()), sorted(slots.values(), reverse=True)
-        least, most = (
-            main + sum((each + each[:1] * count)[:count])
-            for each, count in ((few, settings["workers"][0]), (many, settings["workers"][1]))
-        )
-        most = settings["max_np"] or max(most, 1)
-        return min(settings["min_np"] or max(least, 1), most), most
 
     def _results(self, driver, least):
         """What the driver says when it is done; None where it would wait for nothing."""
@@ -377,6 +365,13 @@ class Launch:
         """Who has computed longest comes first, for rank 0 tells the others where they are."""
         known = [host for host in previous if host in available] if self._began else []
         return known + sorted(available.difference(known), key=self._members.order)
+
+
+def least_processes(settings, slots):
+    """How many processes are enough. Nodes that have not come are taken for like the smallest of those that have."""
+    workers, count = sorted(slots[node] for node in slots if node != "main"), settings["workers"]
+    least = settings["min_np"] or slots.get("main", 0) + sum((workers + workers[:1] * count)[:count])
+    return max(1, min(least, settings["max_np"] or least))
 
 
 class Rank:

@@ -97,7 +97,7 @@ class Horovod(Framework):
         job, options = scene.job, scene.options
         timeline = ("--timeline-filename", _TIMELINE) if options.get("timeline") else ()
         settings = {
-            "workers": [job.workers.min, job.workers.max],
+            "workers": job.workers.min,
             "nodes": job.workers.max + int(job.role("main").computes),
             "min_np": options.get("min_np"),
             "max_np": options.get("max_np"),

@@ -8,6 +8,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -157,6 +158,9 @@ class Node:
 
         self.ground = await asyncio.to_thread(prepare, self.settings, self.run, self.job, self.framework, say)
         self.homebound = Homebound(self)
+        if self.record.incarnation > 1:
+            with suppress(StoreError):  # the shipping that begins now tries again
+                await self.homebound.ship_complete()  # what this node had not sent when it was killed
         self.task(self.homebound.ship())
         self.feed(lives.Prepared(self.ground.processes, self.take_ports()))
 
