@@ -248,6 +248,8 @@ class Launch:
         if args.command != ["true"]:
             tell(f"start_args: {args.command[0]!r} is no argument of horovodrun, which takes options alone")
             return 2
+        # A host that failed is used again after a while.
+        self._forgiving = bool(args.cooldown_range)
         # Discovery reads a dictionary, so it may be often; and it decides how soon a new size is noticed.
         elastic_driver.DISCOVER_HOSTS_FREQUENCY_SECS = 0.2
         # In whole seconds, the second of two changes within one would not count as news.
@@ -267,11 +269,11 @@ class Launch:
         handler = rendezvous_handler(driver, self._rank_at, self._farewell)
         self._env = self._environment(args, rendezvous.start(handler))
         try:
-            hosts = driver.wait_for_available_slots(least)
+            driver.wait_for_available_slots(least)
         except TimeoutException:
             return self._verdict(None)
         self._began = True
-        driver.start(hosts.count_available_slots(), self._start)
+        driver.start(least, self._start)
         if settings["elastic"]:
             threading.Thread(target=driver.remind, daemon=True).start()
         return self._verdict(self._results(driver, least))
@@ -299,10 +301,11 @@ class Launch:
     def _hopeless(self, least):
         """Horovod would wait for slots that cannot come: too many nodes have failed for good."""
         most = self._members.most(self._settings["nodes"])
-        if most < least:
+        if most < least and not self._forgiving:
             failed = ", ".join(sorted(self._members.failed_for_good, key=self._members.order))
             tell(f"{least} processes are wanted, and no more than {most} can run: {failed} failed")
-        return most < least
+            return True
+        return False
 
     def _verdict(self, results):
         """The exit code; and main is told whose failure it was."""
