@@ -13,7 +13,7 @@ help: ## Show this list
 demo: $(VENV)/demo ## Train a model on 1 main and 3 Dask workers, on this machine
 	$(BIN)/muster run examples/dask/job.yaml
 
-test: $(VENV)/frameworks ## Format, lint, types, then every test
+test: $(VENV)/frameworks $(VENV)/clouds ## Format, lint, types, then every test
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -25,7 +25,7 @@ check: $(VENV)/dev ## Format, lint, types and the unit tests: under a minute
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q -n 2 -m unit
 
-bench: $(VENV)/frameworks ## Measure against peers and floors; prints ratios
+bench: $(VENV)/frameworks $(VENV)/clouds ## Measure against peers and floors; prints ratios
 	$(BIN)/python -m benchmarks
 
 format: $(VENV)/dev ## Mend what can be mended by itself
@@ -48,9 +48,10 @@ $(VENV)/demo: $(VENV)/base
 	@$(PIP) --editable '.[dask]'
 	@touch $@
 
-# Tools of the tests: hosts of their own (ip, iptables), git's own reading of ignore files, mpirun, what compiles Horovod.
-TOOLS := git ip iptables nsenter mpirun g++ cmake
-PACKAGES := git iproute2 iptables util-linux openmpi-bin g++ cmake
+# Tools of the tests: hosts of their own (ip, iptables), git's own reading of ignore files, mpirun, what compiles Horovod,
+# a server for sftp, rclone as a peer, and npm for Azurite.
+TOOLS := git ip iptables nsenter mpirun g++ cmake sshd rclone npm
+PACKAGES := git iproute2 iptables util-linux openmpi-bin g++ cmake openssh-server rclone npm
 HEADERS := $(BIN)/python -c 'import os, sysconfig; os.stat(os.path.join(sysconfig.get_path("include"), "Python.h"))' 2>/dev/null
 $(VENV)/tools: $(VENV)/base
 	@missing=; packages="$(PACKAGES)"; \
@@ -64,7 +65,7 @@ $(VENV)/tools: $(VENV)/base
 $(VENV)/dev: $(VENV)/demo $(VENV)/tools
 	@echo "installing PyTorch and the tools of development into $(VENV) (about 1 GB)"
 	@$(PIP) --upgrade pip
-	@$(PIP) torch --editable '.[dask,pytorch]' --group dev
+	@$(PIP) torch --editable '.[dask,pytorch,aws,oci,fsspec]' --group dev
 	@touch $@
 
 # tf_keras asks for the package `tensorflow`, which must not lie over tensorflow-cpu: what it needs is there already.
@@ -75,3 +76,14 @@ $(VENV)/frameworks: $(VENV)/dev
 	@$(PIP) --no-deps tf_keras
 	@if $(HEADERS) && command -v g++ >/dev/null && command -v cmake >/dev/null; then $(BIN)/muster setup horovod && touch $@; \
 	else echo "the tests of Horovod will be skipped: it cannot be compiled here"; fi
+
+# Stores of other makers, and other people's clients: in environments of their own, because they do not go together.
+AZURITE := 3.37.0
+$(VENV)/clouds: $(VENV)/dev constraints-peers.txt
+	@echo "installing Azurite and the peers' clients (awscli, s3fs, ocifs) below $(VENV) (about 1 GB)"
+	@if command -v npm >/dev/null; then npm install --silent --no-audit --no-fund --no-save --prefix $(VENV)/azurite azurite@$(AZURITE) >/dev/null; \
+	else echo "the tests against Azure's emulator will be skipped: they need npm"; fi
+	@$(PYTHON) -m venv $(VENV)/peers
+	@$(VENV)/peers/bin/python -m pip install --quiet --disable-pip-version-check --upgrade pip
+	@$(VENV)/peers/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-peers.txt --group peers
+	@touch $@

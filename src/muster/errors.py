@@ -10,12 +10,15 @@
     ├── LaunchError                 the target refused a node; all of the launch was taken back
     ├── RunNotFound                 no run has this id
     ├── ScaleError                  the run cannot have this size
+    ├── RemovalError                the run cannot be deleted now, or nobody said that it may be
     ├── ProtocolError               a launcher and a node, or two nodes, do not fit each other
     ├── ChannelError                the control channel was refused or spoke out of turn
     ├── NodeError                   a node cannot take part: its environment is wrong or its name is taken
     └── StoreError                  the work dir could not be read or written
         ├── AlreadyExists           a create-only put found the key taken
-        └── NotFound                there is nothing under this key
+        ├── NotFound                there is nothing under this key
+        ├── StoreBusy               it does not answer, or not now: another attempt may do
+        └── AccessDenied            it knows no such user, or lets this one not do that
 
 A message says what happened, where, what was expected, and what mends it. None of these is shown with a
 traceback: a traceback means a bug in Muster.
@@ -101,6 +104,12 @@ class ScaleError(MusterError):
     exit_code = 2
 
 
+class RemovalError(MusterError):
+    """The run cannot be deleted now, or nobody said that it may be."""
+
+    exit_code = 2
+
+
 class ProtocolError(MusterError):
     """A launcher and a node, or two nodes, do not fit each other."""
 
@@ -123,3 +132,11 @@ class AlreadyExists(StoreError):
 
 class NotFound(StoreError):
     """There is nothing under this key."""
+
+
+class StoreBusy(StoreError):
+    """It does not answer, or not now: another attempt may do."""
+
+
+class AccessDenied(StoreError):
+    """It knows no such user, or lets this one not do that."""

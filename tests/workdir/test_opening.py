@@ -8,9 +8,12 @@ import pytest
 
 from muster.errors import StoreError
 from muster.workdir import opening
+from muster.workdir.bucket import BucketStore
 from muster.workdir.folder import FolderStore
 from muster.workdir.memory import MemoryStore
 from muster.workdir.opening import Kind, open_store
+from muster.workdir.remote_store import RemoteStore
+from tests.workdir.stores import forget_aws, use
 
 pytestmark = pytest.mark.unit
 
@@ -49,18 +52,28 @@ def test_a_name_in_memory_is_one_store() -> None:
     assert store is not open_store("memory://another")
 
 
-@pytest.mark.parametrize("url", ["s3://bucket/runs", "gs://bucket", "az://c/d", "oci://bucket@namespace/runs"])
-def test_a_bucket_is_known_but_not_in_this_version(url: str) -> None:
-    with pytest.raises(StoreError, match="not in this version") as told:
-        open_store(url)
-    assert url in told.value.message
+@pytest.mark.parametrize("url", ["s3://bucket/runs", "gs://bucket/runs", "az://container/runs?account=ada"])
+def test_a_bucket_is_opened_without_asking_for_it(url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    forget_aws(monkeypatch, tmp_path)
+    use(monkeypatch, {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"})
+    store = open_store(url)
+    assert isinstance(store, BucketStore)
+    assert store.url == url
+    assert store.capabilities.billed
+
+
+def test_what_else_fsspec_knows_is_opened_without_asking_for_it() -> None:
+    store = open_store("sftp://ada@localhost:9/runs/")
+    assert isinstance(store, RemoteStore)
+    assert store.url == "sftp://ada@localhost:9/runs"
 
 
 @pytest.mark.parametrize(
     ("url", "says"),
     [
         ("", "Name a folder"),
-        ("ftp://host/runs", "no kind of work dir is called ftp://"),
+        ("fpt://host/runs", "no kind of work dir is called fpt://"),
+        ("s3://", "BUCKET/PREFIX"),
         ("file://host/runs", "three slashes"),
         ("file://runs", "three slashes"),
         ("memory://", "memory://NAME"),
@@ -77,3 +90,14 @@ def test_a_store_whose_package_is_missing_tells_how_to_install_it(monkeypatch: p
     monkeypatch.setitem(opening.KINDS, "s3", Kind("no_such_package:open", "pip install 'musterpoint[s3]'"))
     with pytest.raises(StoreError, match="pip install"):
         open_store("s3://bucket")
+
+
+@pytest.mark.parametrize("url", ["s3://AKIA:opensesame@bucket/runs", "gs://ada:opensesame@bucket/runs"])
+def test_credentials_in_the_url_of_a_bucket_are_refused_and_not_repeated(
+    url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    forget_aws(monkeypatch, tmp_path)
+    use(monkeypatch, {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"})
+    with pytest.raises(StoreError, match="name the bucket alone") as told:
+        open_store(url)
+    assert "opensesame" not in str(told.value)

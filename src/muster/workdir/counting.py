@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from .store import Capabilities, Entry, Store
@@ -58,6 +58,10 @@ class CountingStore:
         self._count("get")
         return self._store.get(key)
 
+    def get_range(self, key: str, start: int, size: int) -> bytes:
+        self._count("get_range")
+        return self._store.get_range(key, start, size)
+
     def get_file(self, key: str, path: Path) -> None:
         self._count("get_file")
         self._store.get_file(key, path)
@@ -73,6 +77,10 @@ class CountingStore:
     def delete(self, key: str) -> None:
         self._count("delete")
         self._store.delete(key)
+
+    def delete_all(self, keys: Iterable[str]) -> None:
+        self._count("delete_all")
+        self._store.delete_all(keys)
 
     def _count(self, kind: str) -> None:
         with self._lock:

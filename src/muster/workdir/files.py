@@ -24,6 +24,14 @@ def write_all(descriptor: int, data: bytes) -> None:
         view = view[os.write(descriptor, view) :]
 
 
+def pwrite_all(descriptor: int, data: bytes, at: int) -> None:
+    """Writes all of `data` at a place, whatever else is written elsewhere at the same time."""
+    view = memoryview(data)
+    while view:
+        written = os.pwrite(descriptor, view, at)
+        view, at = view[written:], at + written
+
+
 def copy_bytes(source: int, target: int) -> None:
     """Copies what is left of one descriptor to another, inside the kernel where it can."""
     try:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
@@ -59,7 +59,7 @@ class FolderStore:
 
     @property
     def capabilities(self) -> Capabilities:
-        return Capabilities(atomic_create=True, poll_seconds=1.0)
+        return Capabilities(atomic_create=True, poll_seconds=1.0, parallel=4)
 
     def create(self, key: str, data: bytes) -> None:
         """Creates by an exclusive hard link.
@@ -106,6 +106,14 @@ class FolderStore:
             except _ABSENT:
                 self._absent(key)
 
+    def get_range(self, key: str, start: int, size: int) -> bytes:
+        with self._explained("read", key):
+            try:
+                with self._path(key).open("rb", buffering=0) as file:
+                    return os.pread(file.fileno(), size, start)
+            except _ABSENT:
+                self._absent(key)
+
     def get_file(self, key: str, path: Path) -> None:
         with self._explained("read", key):
             try:
@@ -146,6 +154,10 @@ class FolderStore:
                 folder.rmdir()
             except OSError:
                 return
+
+    def delete_all(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            self.delete(key)
 
     def _path(self, key: str) -> Path:
         if check_key(key).split("/", 1)[0] == SCRATCH:

@@ -32,8 +32,8 @@ def _walk(look: Callable[[str], Sequence[os.DirEntry[str]]], above: str, start: 
         if name.endswith("/"):
             if key > after or after.startswith(key):
                 yield from _walk(look, key, "", after)
-        elif key > after and (size := _size(found[name])) is not None:
-            yield Entry(key, size)
+        elif key > after and (seen := _file(found[name])):
+            yield Entry(key, seen.st_size, seen.st_mtime, f"{seen.st_ino:x}-{seen.st_mtime_ns:x}-{seen.st_size:x}")
 
 
 def _sort_name(entry: os.DirEntry[str]) -> str:
@@ -41,10 +41,10 @@ def _sort_name(entry: os.DirEntry[str]) -> str:
     return entry.name + "/" if entry.is_dir(follow_symlinks=False) else entry.name
 
 
-def _size(entry: os.DirEntry[str]) -> int | None:
-    """The size of a file; None for what is no file, or was deleted since it was listed."""
+def _file(entry: os.DirEntry[str]) -> os.stat_result | None:
+    """What is known of a file; None for what is no file, or was deleted since it was listed."""
     try:
         found = entry.stat()
     except OSError:
         return None
-    return found.st_size if stat.S_ISREG(found.st_mode) else None
+    return found if stat.S_ISREG(found.st_mode) else None

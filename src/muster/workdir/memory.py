@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ..errors import AlreadyExists, NotFound, StoreError
@@ -19,7 +20,7 @@ class MemoryStore:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._kept: dict[str, bytes] = {}
+        self._kept: dict[str, tuple[bytes, float]] = {}
         self._lock = threading.Lock()
 
     @classmethod
@@ -41,12 +42,12 @@ class MemoryStore:
         with self._lock:
             if key in self._kept:
                 raise AlreadyExists(f"{key!r} is already in the work dir {self.url}")
-            self._kept[key] = bytes(data)
+            self._kept[key] = bytes(data), time.time()
 
     def put(self, key: str, data: bytes) -> None:
         check_key(key)
         with self._lock:
-            self._kept[key] = bytes(data)
+            self._kept[key] = bytes(data), time.time()
 
     def put_file(self, key: str, path: Path) -> None:
         try:
@@ -61,9 +62,12 @@ class MemoryStore:
         check_key(key)
         with self._lock:
             try:
-                return self._kept[key]
+                return self._kept[key][0]
             except KeyError:
                 raise NotFound(f"there is no {key!r} in the work dir {self.url}") from None
+
+    def get_range(self, key: str, start: int, size: int) -> bytes:
+        return self.get(key)[start : start + size]
 
     def get_file(self, key: str, path: Path) -> None:
         data = self.get(key)
@@ -76,7 +80,9 @@ class MemoryStore:
     def list(self, prefix: str = "", after: str = "") -> Iterator[Entry]:
         with self._lock:
             found = [
-                Entry(key, len(data)) for key, data in self._kept.items() if key.startswith(prefix) and key > after
+                Entry(key, len(data), at, f"{hash(data):x}")
+                for key, (data, at) in self._kept.items()
+                if key.startswith(prefix) and key > after
             ]
         # Text sorts by code point, which is the order of its UTF-8 bytes.
         return iter(sorted(found, key=lambda entry: entry.key))
@@ -91,3 +97,7 @@ class MemoryStore:
         check_key(key)
         with self._lock:
             self._kept.pop(key, None)
+
+    def delete_all(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            self.delete(key)

@@ -22,18 +22,21 @@ KINDS: dict[str, Kind] = {
     "": Kind("muster.workdir.opening:open_path"),
     "file": Kind("muster.workdir.opening:open_file_url"),
     "memory": Kind("muster.workdir.opening:open_memory"),
-    "s3": Kind(""),
-    "gs": Kind(""),
-    "az": Kind(""),
-    "oci": Kind(""),
+    "s3": Kind("muster.workdir.obstore_bucket:open_s3", "pip install 'musterpoint[aws]'"),
+    "gs": Kind("muster.workdir.obstore_bucket:open_gs", "pip install 'musterpoint[gcp]'"),
+    "az": Kind("muster.workdir.obstore_bucket:open_az", "pip install 'musterpoint[azure]'"),
+    "oci": Kind("muster.workdir.oci_bucket:open_oci", "pip install 'musterpoint[oci]'"),
 }
 """By scheme; the empty scheme is a plain path."""
+
+OTHERS = Kind("muster.workdir.fsspec_store:open_fsspec", "pip install 'musterpoint[fsspec]'")
+"""Whatever else fsspec knows."""
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
 
 def open_store(url: str) -> Store:
-    """The store of a work dir: a path (`~` is the home folder), `file://…` or `memory://NAME`.
+    """The store of a work dir: a path (`~` is the home folder), or the URL of a bucket or of what else fsspec knows.
 
     Opening makes nothing and asks nothing of the other side.
     """
@@ -41,16 +44,7 @@ def open_store(url: str) -> Store:
         raise StoreError("the work dir is empty", "Name a folder, such as ~/muster-runs.")
     found = _SCHEME.match(url)
     scheme = found.group(1).lower() if found else ""
-    kind = KINDS.get(scheme)
-    if kind is None:
-        known = ", ".join(f"{name}://" for name in KINDS if name)
-        raise StoreError(f"no kind of work dir is called {scheme}://: {url}", f"Known are a plain path, {known}.")
-    if not kind.opener:
-        raise StoreError(
-            f"work dirs on {scheme}:// are not in this version of Muster: {url}",
-            "Use a folder that every node can reach, such as one on a shared file system.",
-        )
-    return _opened(kind, url)
+    return _opened(KINDS.get(scheme, OTHERS), url)
 
 
 def open_path(path: str) -> Store:

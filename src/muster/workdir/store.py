@@ -7,8 +7,8 @@ and a folder behave the same: one writer per key, and what must exist only once 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -23,6 +23,12 @@ class Capabilities:
     """Of many who create one key at once exactly one wins. Without it a run works, but two mains may meet."""
     poll_seconds: float
     """How often a waiting node may look without costing money or load: the slow end of its adaptive wait."""
+    parallel: int = 1
+    """How many requests at once bring more than one after the other: many where each waits for an answer."""
+    whole_puts: bool = True
+    """A reader sees the old or the new content. Without it one who comes at the wrong moment may see a part."""
+    billed: bool = False
+    """Each request costs money, so that what nobody waits for is better done seldom."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +37,10 @@ class Entry:
 
     key: str
     size: int
+    modified: float = field(default=0.0, compare=False)
+    """When it was last written, in seconds since the epoch on the store's own clock."""
+    tag: str = field(default="", compare=False)
+    """Changes whenever the content does: a bucket's etag, a file's stamp. Empty where a store has none."""
 
 
 class Store(Protocol):
@@ -56,6 +66,9 @@ class Store(Protocol):
     def get(self, key: str) -> bytes:
         """The bytes under a key, else `NotFound`."""
 
+    def get_range(self, key: str, start: int, size: int) -> bytes:
+        """`size` bytes from `start` on; fewer where the content ends before, none behind its end."""
+
     def get_file(self, key: str, path: Path) -> None:
         """Like `get`, into a file whose folder is made if need be. `path` appears whole or not at all."""
 
@@ -70,6 +83,9 @@ class Store(Protocol):
 
     def delete(self, key: str) -> None:
         """Takes a key away. One that is not there is no error."""
+
+    def delete_all(self, keys: Iterable[str]) -> None:
+        """Takes many keys away, in as few requests as the store allows."""
 
 
 def check_key(key: str) -> str:
