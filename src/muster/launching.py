@@ -20,6 +20,7 @@ from .spec.job import Job
 from .spec.load import checked
 from .spec.load import load as load_job
 from .spec.load import load_both as _load_both
+from .spec.sources import code_source
 from .targets.base import CodePlan, Launched, Plan
 from .targets.registry import target
 from .workdir.document import CodeRef, JobDocument
@@ -27,6 +28,7 @@ from .workdir.home import absolute_paths, index_folder, launcher_log
 from .workdir.index import IndexEntry, entries, find, remember
 from .workdir.machine import Process
 from .workdir.opening import open_store
+from .workdir.progress import Progress, unseen
 from .workdir.records import EXIT_CODES, End, Result, Verdict, fold
 from .workdir.run import RunFolder, new_run_id
 from .workdir.view import dead, gone
@@ -201,10 +203,15 @@ class Run:
         return fetch_outputs(self.folder, Path(to))
 
 
-def start(plan: Plan, detach: bool = False, say: Say = lambda _text: None) -> Run:
-    """Carries a plan out. The intent is durable before the first node exists."""
+def start(
+    plan: Plan, detach: bool = False, say: Say = lambda _text: None, progress: Callable[[str], Progress] | None = None
+) -> Run:
+    """Carries a plan out. The intent is durable before the first node exists.
+
+    `progress` is asked, with words for what is done, for something to tell how far it has come.
+    """
     _check_secrets(plan.job)
-    run_id = record(plan, say)
+    run_id = record(plan, say, progress("uploading the code") if progress else unseen)
     if plan.code and not plan.code.digest:
         plan = read_plan(RunFolder(open_store(plan.work_dir), run_id))  # with the code that was fetched
     if detach:
@@ -246,20 +253,30 @@ def _launched(plan: Plan, run_id: str, say: Say) -> Run:
     return Run(run_id, plan.work_dir, target(_config(plan)).launch(plan, run_id))
 
 
-def record(plan: Plan, say: Say) -> str:
+def record(plan: Plan, say: Say, progress: Progress = unseen) -> str:
     """Writes down what is about to be: code, key, plan, and last the job, which makes it a run."""
     if plan.code is None or plan.code.digest:
-        return _record(plan, Path(plan.code.source) if plan.code else None, say)
+        return _record(plan, Path(plan.code.source) if plan.code else None, say, progress)
+    if (source := code_source(plan.code.source)) and source.kind == "bucket":
+        return _record(_with_bucket_code(plan, source.place), None, say, progress)
     from .workdir.fetching import fetched
     from .workdir.scan import scan
 
     with fetched(plan.code.source, plan.job.entry, say) as got:
         found = scan(got.folder)
         code = CodePlan(got.source, found.digest, len(found.files), found.bytes)
-        return _record(plan.with_code(code), got.folder, say)
+        return _record(plan.with_code(code), got.folder, say, progress)
 
 
-def _record(plan: Plan, source: Path | None, say: Say) -> str:
+def _with_bucket_code(plan: Plan, place: str) -> Plan:
+    """The plan with the version of its code that is in the bucket now. Each node fetches just that."""
+    from .workdir.bucket_code import pinned
+
+    code, files, size = pinned(place)
+    return replace(plan, job=replace(plan.job, code=code), code=CodePlan(code, "", files, size))
+
+
+def _record(plan: Plan, source: Path | None, say: Say, progress: Progress) -> str:
     job = plan.job
     run_id = new_run_id(job.name)
     store = open_store(plan.work_dir)
@@ -269,7 +286,9 @@ def _record(plan: Plan, source: Path | None, say: Say) -> str:
         from .workdir.bundle import store_code
 
         say(f"bundling {plan.code.files} files, {plan.code.bytes:,} bytes")
-        code = store_code(store, source, folder, expected=plan.code.digest, ignore=plan.code.ignored)
+        code = store_code(
+            store, source, job.name, expected=plan.code.digest, ignore=plan.code.ignored, progress=progress
+        )
     if plan.requirements:
         folder.write_requirements(Path(plan.requirements).name, Path(plan.requirements).read_bytes())
     folder.make_key()

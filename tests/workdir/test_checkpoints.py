@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import random
+import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from muster.errors import StoreError
+from muster.errors import StoreBusy, StoreError
 from muster.workdir.counting import CountingStore
 from muster.workdir.files import sha256_of
 from muster.workdir.memory import MemoryStore
-from muster.workdir.sync import Checkpoint, Shipped, checkpoints, fetch_checkpoint
+from muster.workdir.sync import Checkpoint, CheckpointShipper, Shipped, checkpoints, fetch_checkpoint
 from tests.workdir.desk import Desk
+from tests.workdir.lines import Line, Meeting
 
 pytestmark = pytest.mark.unit
 
@@ -406,3 +411,149 @@ def test_a_place_that_is_no_folder_is_told(desk: Desk, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="cannot"):
         fetch_checkpoint(desk.run, "main", tmp_path / "file")
+
+
+# --- many files, and a store that is lost in the middle --------------------------------------------------
+
+
+@pytest.fixture
+def line() -> Line:
+    return Line(parallel=4)
+
+
+@pytest.fixture
+def wide(line: Line, tmp_path: Path) -> Desk:
+    """A node whose work dir is a bucket."""
+    return Desk(line, tmp_path / "wide")
+
+
+def test_the_files_of_one_go_side_by_side_and_the_list_when_all_are_there(wide: Desk, line: Line) -> None:
+    line.meets["put_file"] = Meeting(4)
+    wide.step("step-1", **{f"shard-{number}": "1" for number in range(8)})
+    assert wide.shipper.ship_complete(last=True) == Shipped(8, 8)
+    assert line.most == 4
+    sent = [(kind, key.rpartition("/")[2]) for kind, key in line.asked if kind.startswith("put")]
+    assert {kind for kind, _ in sent[:8]} == {"put_file"}
+    assert sent[8:] == [("put", "manifest.json")]
+
+
+def test_after_an_outage_only_what_did_not_arrive_is_sent(wide: Desk, line: Line) -> None:
+    wide.step("step-1", **{f"shard-{number}": "1" for number in range(8)})
+    line.refuses = lambda kind, key: StoreBusy("no connection") if key.endswith("shard-5") else None
+    with pytest.raises(StoreBusy):
+        wide.shipper.ship_complete(last=True)
+    assert newest(wide) is None
+    line.refuses = lambda kind, key: StoreBusy("no connection") if kind == "put" else None
+    with pytest.raises(StoreBusy):
+        wide.shipper.ship_complete(last=True)
+    line.refuses = lambda kind, key: None
+    assert newest(wide) is None
+    line.reset()
+    assert wide.shipper.ship_complete(last=True) == Shipped(8, 8)
+    assert line.counts == {"put": 1}
+    found = newest(wide)
+    assert found is not None
+    assert {entry.path for entry in found.manifest.files} == {f"step-1/shard-{number}" for number in range(8)}
+    assert fetch_checkpoint(wide.run, "main", wide.base / "into") == found
+
+
+def test_whatever_is_lost_no_list_names_a_file_that_is_not_there(wide: Desk, line: Line) -> None:
+    chance = random.Random(7)
+    for step in range(12):
+        wide.step(f"step-{step}", model=f"{step}", optimizer="o" * step)
+        wide.replace("last.pt", f"{step}")
+        line.refuses = lambda kind, key: StoreBusy("no connection") if chance.random() < 0.3 else None
+        with suppress(StoreBusy):
+            wide.shipper.ship_complete(last=True)
+        line.refuses = lambda kind, key: None
+        for number, one in enumerate(kept(wide)):
+            assert fetch_checkpoint(wide.run, "main", wide.base / f"{step}-{number}") is not None
+            for entry in one.manifest.files:
+                content = line.get(f"{PREFIX}/{one.number:06}/files/{entry.path}")
+                assert hashlib.sha256(content).hexdigest() == entry.sha256
+    wide.shipper.finish()
+    assert {f"step-{step}" for step in range(12)} <= {one.name for one in kept(wide)}
+
+
+def test_what_was_left_by_an_attempt_that_was_given_up_is_taken_away(wide: Desk, line: Line) -> None:
+    wide.step("early", one="1", two="2")
+    line.refuses = lambda kind, key: StoreBusy("no connection") if key.endswith("two") else None
+    with pytest.raises(StoreBusy):
+        wide.shipper.ship_complete(last=True)
+    line.refuses = lambda kind, key: None
+    shutil.rmtree(wide.folder / "early")
+    wide.replace("late", "3")
+    wide.shipper.finish()
+    there = [entry.key.removeprefix(f"{PREFIX}/") for entry in line.list(PREFIX)]
+    assert there == ["000001/files/late", "000001/manifest.json"]
+
+
+def test_one_that_the_store_refuses_keeps_no_other_back(wide: Desk, line: Line) -> None:
+    wide.replace("bad", "1")
+    wide.replace("good", "2")
+    line.refuses = lambda kind, key: StoreError("too long") if key.endswith("bad") else None
+    with pytest.raises(StoreError, match="too long"):
+        wide.shipper.finish()
+    assert [one.name for one in kept(wide)] == ["good"]
+
+
+def test_what_is_always_written_in_place_is_sent_seldom_where_each_request_is_billed(
+    line: Line, tmp_path: Path
+) -> None:
+    desk = Desk(line, tmp_path)
+    now = [0.0]
+    desk.shipper = CheckpointShipper(line, PREFIX, desk.units, clock=lambda: now[0])
+    sent = []
+    for second in range(0, 100, 5):
+        now[0] = second
+        if second % 10 == 0:
+            desk.write("database", f"{second}", at=1000.0 + second)
+        if desk.shipper.ship().files:
+            sent.append(second)
+    assert sent == [5, 35, 65, 95]
+    desk.write("database", "the end", at=2000.0)
+    assert desk.shipper.finish().files == 1
+
+
+def test_old_versions_go_in_two_requests_however_many_files_they_have(wide: Desk, line: Line) -> None:
+    for version in range(3):
+        shutil.rmtree(wide.folder / "last", ignore_errors=True)
+        wide.step("last", **{f"shard-{number}": f"{version}" for number in range(20)})
+        line.reset()
+        wide.shipper.ship_complete(last=True)
+    assert line.counts == {"put_file": 20, "put": 1, "delete": 1, "delete_all": 1}
+
+
+# --- fetched by a user, and cut off ----------------------------------------------------------------------
+
+
+def test_a_fetch_that_was_cut_off_goes_on_where_it_stopped(wide: Desk, line: Line, tmp_path: Path) -> None:
+    wide.step("step-1", **{f"shard-{number}": "x" * 10 for number in range(8)})
+    wide.shipper.finish()
+    line.refuses = lambda kind, key: StoreBusy("no connection") if key.endswith("shard-5") else None
+    with pytest.raises(StoreBusy):
+        fetch_checkpoint(wide.run, "main", tmp_path / "into")
+    assert not (tmp_path / "into" / "step-1").exists()
+    there = line.fetched
+    line.refuses = lambda kind, key: None
+    told: list[tuple[int, int]] = []
+    fetch_checkpoint(wide.run, "main", tmp_path / "into", progress=lambda done, total: told.append((done, total)))
+    assert line.counts["get_file"] < 2 * 8
+    assert told[0][0] > 0
+    assert told[-1] == (80, 80)
+    assert line.fetched > there
+    assert [path.name for path in (tmp_path / "into").iterdir()] == ["step-1"]
+
+
+def test_what_was_begun_of_an_older_one_is_taken_away(wide: Desk, line: Line, tmp_path: Path) -> None:
+    into = tmp_path / "into"
+    wide.step("step-1", model="1", optimizer="2")
+    wide.shipper.finish()
+    line.refuses = lambda kind, key: StoreBusy("no connection") if key.endswith("optimizer") else None
+    with pytest.raises(StoreBusy):
+        fetch_checkpoint(wide.run, "main", into)
+    line.refuses = lambda kind, key: None
+    wide.replace("step-2", "2")
+    wide.shipper.finish()
+    fetch_checkpoint(wide.run, "main", into)
+    assert [path.name for path in into.iterdir()] == ["step-2"]

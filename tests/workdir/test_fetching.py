@@ -18,6 +18,7 @@ import pytest
 
 from muster.errors import CodeError
 from muster.workdir import opening
+from muster.workdir.bucket_code import pinned
 from muster.workdir.fetching import Fetched, check_fetchable, fetch_to, fetched
 from muster.workdir.memory import MemoryStore
 from muster.workdir.scan import scan
@@ -215,14 +216,13 @@ def test_a_damaged_archive_of_this_machine_is_named_by_its_path(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("scheme", ["s3", "oci", "gs", "az"])
-def test_a_bucket_of_a_later_version_is_told_before_anything_is_fetched(
+def test_a_bucket_whose_package_is_missing_is_told_before_anything_is_fetched(
     scheme: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(opening.KINDS, scheme, opening.Kind(""))
-    with pytest.raises(CodeError) as told:
+    monkeypatch.setitem(opening.KINDS, scheme, opening.Kind("no_such_package:open", "pip install it."))
+    with pytest.raises(CodeError, match=f"code: cannot open {scheme}://bucket/code.zip") as told:
         check_fetchable(f"{scheme}://bucket/code.zip")
-    assert told.value.message == f"code: {scheme}://bucket/code.zip cannot be fetched by this version"
-    assert "a path, file://, http://, https://, or out of git" in told.value.fix
+    assert told.value.fix == "pip install it."
 
 
 def test_an_archive_in_a_bucket_comes_through_its_store(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,6 +232,34 @@ def test_an_archive_in_a_bucket_comes_through_its_store(temporary: Path, monkeyp
     files, got = brought("s3://bucket/folder/code.zip", "train.py", temporary)
     assert files == CODE
     assert got.source == "s3://bucket/folder/code.zip"
+
+
+def test_a_folder_in_a_bucket_is_code_by_both_of_its_names(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(opening.KINDS, "s3", opening.Kind("muster.workdir.opening:open_memory"))
+    for path, content in CODE.items():
+        MemoryStore.named("bucket/more/code").put(path, content.encode())
+    assert brought("s3://bucket/more/code", "train.py", temporary)[0] == CODE
+    named, _ = brought("s3://bucket/more/code", "code/train.py", temporary)
+    assert named == {f"code/{path}": content for path, content in CODE.items()}
+
+
+def test_code_in_a_bucket_that_changed_since_the_launch_is_refused(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(opening.KINDS, "s3", opening.Kind("muster.workdir.opening:open_memory"))
+    store = MemoryStore.named("bucket/pinned")
+    store.put("code.zip", zip_of(CODE))
+    code, files, size = pinned("s3://bucket/pinned/code.zip")
+    assert (files, size) == (1, len(zip_of(CODE)))
+    assert brought(code, "train.py", temporary)[0] == CODE
+    store.put("code.zip", zip_of({**CODE, "train.py": "print('other')"}))
+    assert "is not what it was when the run was launched" in complaint(code, "train.py", temporary).message
+
+
+def test_nothing_in_a_bucket_is_told(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(opening.KINDS, "s3", opening.Kind("muster.workdir.opening:open_memory"))
+    told = complaint("s3://bucket/nowhere/code.zip", None, temporary)
+    assert told.message == "code: there is nothing at s3://bucket/nowhere/code.zip"
 
 
 def test_what_can_be_fetched_is_not_asked_for_yet(served: Web, made: Repository) -> None:
@@ -336,6 +364,7 @@ def test_what_a_killed_node_left_is_taken_away(made: Repository, tmp_path: Path)
 TOGETHER = """
 import sys
 from pathlib import Path
+from muster.workdir.bucket_code import pinned
 from muster.workdir.fetching import fetch_to
 fetch_to(sys.argv[1], "train.py", Path(sys.argv[2]), lambda text: None)
 print(Path(sys.argv[2], "train.py").read_text(), end="")

@@ -32,7 +32,7 @@ def test_runs_are_found_without_walking_through_them(tmp_path: Path) -> None:
         store.put(f"{run}/job.json", b"{}")
         for number in range(20):
             store.put(f"{run}/logs/main/{number:08}.jsonl", b"{}\n")
-    store.put("code/abc.tar.gz", b"")
+    store.put("code/abc", b"")
     store.put("half-made/key", b"")
     store.put("a file.txt", b"")
     store.reset()

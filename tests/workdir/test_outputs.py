@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from muster.errors import StoreError
+from muster.errors import StoreBusy, StoreError
 from muster.workdir.counting import CountingStore
+from muster.workdir.files import sha256_of
 from muster.workdir.folder import FolderStore
 from muster.workdir.memory import MemoryStore
+from muster.workdir.parts import Parts, Wanted
 from muster.workdir.run import RunFolder
 from muster.workdir.sync import Output, Shipper, fetch_outputs, outputs_tree
+from tests.workdir.lines import Line, Meeting
 
 pytestmark = pytest.mark.unit
 
@@ -112,7 +116,7 @@ def test_a_tree_is_fetched_whole_and_a_second_time_for_nothing(run: RunFolder, t
     counting = run.store
     assert isinstance(counting, CountingStore)
     counting.reset()
-    assert list(fetch_outputs(run, to)) == [("model.pt", 3), ("sub/empty", 0), ("worker-1/model.pt", 0)]
+    assert sorted(fetch_outputs(run, to)) == [("model.pt", 3), ("sub/empty", 0), ("worker-1/model.pt", 0)]
     assert counting.counts == {"list": 1, "get": 2, "get_file": 1}
     assert (to / "model.pt").read_text() == "123"
 
@@ -146,8 +150,9 @@ def test_a_link_in_place_of_a_file_is_replaced_not_followed(run: RunFolder, tmp_
 def test_a_file_that_was_damaged_in_the_work_dir_is_told(run: RunFolder, tmp_path: Path) -> None:
     give(run, tmp_path, "main", {"model.pt": "123"})
     run.store.put(run.at("outputs/main/model.pt"), b"124")
-    with pytest.raises(StoreError, match="not what main put there"):
+    with pytest.raises(StoreError, match="not what was brought there"):
         list(fetch_outputs(run, tmp_path / "to"))
+    assert list((tmp_path / "to").iterdir()) == []
 
 
 def test_a_damaged_list_only_costs_its_use(run: RunFolder, tmp_path: Path) -> None:
@@ -160,7 +165,7 @@ def test_a_damaged_list_only_costs_its_use(run: RunFolder, tmp_path: Path) -> No
 def test_a_folder_store_serves_as_well(tmp_path: Path) -> None:
     run = RunFolder(FolderStore(tmp_path / "work dir"), "run")
     give(run, tmp_path, "main", {"a": "1", "b/c": "2"})
-    assert [path for path, _ in fetch_outputs(run, tmp_path / "to")] == ["a", "b/c"]
+    assert sorted(fetch_outputs(run, tmp_path / "to")) == [("a", 1), ("b/c", 1)]
 
 
 def test_the_whole_machine_may_be_the_place(run: RunFolder, tmp_path: Path) -> None:
@@ -168,3 +173,138 @@ def test_the_whole_machine_may_be_the_place(run: RunFolder, tmp_path: Path) -> N
     give(run, tmp_path, "main", {f"{inside}/fetched": "1"})
     assert list(fetch_outputs(run, Path("/"))) == [(f"{inside}/fetched", 1)]
     assert (tmp_path / "fetched").read_text() == "1"
+
+
+# --- many at once, and cut off in the middle -------------------------------------------------------------
+
+
+@pytest.fixture
+def line() -> Line:
+    return Line(parallel=4)
+
+
+@pytest.fixture
+def wide(line: Line) -> RunFolder:
+    return RunFolder(line, "run")
+
+
+@pytest.fixture
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files of more than 1000 bytes come in parts of 100."""
+    monkeypatch.setattr("muster.workdir.downloading.RESUMED", 1000)
+    monkeypatch.setattr("muster.workdir.parts.PART", 100)
+
+
+def test_files_are_fetched_side_by_side(wide: RunFolder, line: Line, tmp_path: Path) -> None:
+    give(wide, tmp_path, "main", {f"{number}": "x" for number in range(8)})
+    line.meets["get_file"] = Meeting(4)
+    line.most = 0
+    assert sorted(fetch_outputs(wide, tmp_path / "to")) == [(f"{number}", 1) for number in range(8)]
+    assert line.most == 4
+
+
+def test_one_that_cannot_be_had_keeps_no_other_back(wide: RunFolder, line: Line, tmp_path: Path) -> None:
+    give(wide, tmp_path, "main", {"a": "1", "bad": "2", "c": "3"})
+    line.refuses = lambda kind, key: StoreError("denied") if kind == "get_file" and key.endswith("bad") else None
+    with pytest.raises(StoreError, match="denied"):
+        list(fetch_outputs(wide, tmp_path / "to"))
+    assert sorted(path.name for path in (tmp_path / "to").iterdir()) == ["a", "c"]
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_of_a_large_file_that_was_cut_off_only_the_rest_is_fetched(wide: RunFolder, line: Line, tmp_path: Path) -> None:
+    give(wide, tmp_path, "main", {"model.pt": "".join(f"{number:04}" for number in range(1000)), "a.txt": "1"})
+    to = tmp_path / "to"
+    cut_off(wide, line, to, after=17)
+    assert not (to / "model.pt").exists()
+    line.fetched = 0
+    told: list[tuple[int, int]] = []
+    fetched = dict(fetch_outputs(wide, to, lambda done, total: told.append((done, total))))
+    assert fetched == {"model.pt": 4000 - 1700, "a.txt": 0}
+    assert line.fetched < 4000 - 1700 + 400  # and the list of the files
+    assert told[0] == (1701, 4001)
+    assert told[-1] == (4001, 4001)
+    assert sorted(path.name for path in to.iterdir()) == ["a.txt", "model.pt"]
+    assert (to / "model.pt").read_text() == (tmp_path / "nodes/main/model.pt").read_text()
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_parts_of_another_version_are_of_no_use(wide: RunFolder, line: Line, tmp_path: Path) -> None:
+    for finished in (True, False):
+        to = tmp_path / f"to {finished}"
+        give(wide, tmp_path, "main", {"model.pt": "1" * 4000}, finished)
+        cut_off(wide, line, to, after=17)
+        give(wide, tmp_path, "main", {"model.pt": "2" * 4000}, finished)
+        assert dict(fetch_outputs(wide, to)) == {"model.pt": 4000}
+        assert (to / "model.pt").read_text() == "2" * 4000
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_one_that_is_overwritten_while_it_comes_in_parts_comes_whole(
+    wide: RunFolder, line: Line, tmp_path: Path
+) -> None:
+    give(wide, tmp_path, "main", {"model.pt": "1" * 4000}, finished=False)
+    asked = []
+    for content in ("2" * 4000, "3" * 1500):
+
+        def overwrite(kind: str, key: str, content: str = content) -> None:
+            asked.append(kind)
+            if asked.count("get_range") == 20:
+                line.refuses = lambda kind, key: None
+                line.put(wide.at("outputs/main/model.pt"), content.encode())
+
+        line.refuses = overwrite
+        done = [0]
+        assert dict(fetch_outputs(wide, tmp_path / "to", lambda so_far, _, done=done: done.append(so_far)))  # type: ignore[misc]
+        assert (tmp_path / "to" / "model.pt").read_text() == content
+        assert done[-1] == 4000
+        asked.clear()
+    assert [path.name for path in (tmp_path / "to").iterdir()] == ["model.pt"]
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_a_large_file_that_is_damaged_leaves_nothing_behind(wide: RunFolder, line: Line, tmp_path: Path) -> None:
+    give(wide, tmp_path, "main", {"model.pt": "1" * 4000})
+    line.put(wide.at("outputs/main/model.pt"), b"2" * 4000)
+    with pytest.raises(StoreError, match="not what was brought there"):
+        list(fetch_outputs(wide, tmp_path / "to"))
+    assert list((tmp_path / "to").iterdir()) == []
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_what_one_who_was_killed_at_the_very_end_left_is_taken_away(wide: RunFolder, tmp_path: Path) -> None:
+    give(wide, tmp_path, "main", {"model.pt": "1" * 4000})
+    to = tmp_path / "to"
+    list(fetch_outputs(wide, to))
+    wanted = Wanted(wide.at("outputs/main/model.pt"), 4000, to / "model.pt", sha256_of(to / "model.pt"))
+    Parts(wanted)._begin()
+    Parts(wanted).content.unlink()
+    assert len(list(to.iterdir())) == 2
+    assert dict(fetch_outputs(wide, to)) == {"model.pt": 0}
+    assert [path.name for path in to.iterdir()] == ["model.pt"]
+
+
+def test_two_at_once_into_one_folder_is_one_too_many(wide: RunFolder, tmp_path: Path) -> None:
+    give(wide, tmp_path, "main", {"a": "1", "b": "2"})
+    to = tmp_path / "to"
+    first = fetch_outputs(wide, to)
+    next(first)
+    with pytest.raises(StoreError, match="another `muster outputs`"):
+        list(fetch_outputs(wide, to))
+    first.close()  # type: ignore[attr-defined]
+    assert len(dict(fetch_outputs(wide, to))) == 2
+
+
+def cut_off(run: RunFolder, line: Line, to: Path, after: int) -> None:
+    """A fetch in parts that ends when so many have come: one at a time, so that none is under way."""
+    parts = [0]
+
+    def count(kind: str, _key: str) -> StoreError | None:
+        parts[0] += kind == "get_range"
+        return StoreBusy("no connection") if parts[0] > after else None
+
+    line.refuses = count
+    before, line._capabilities = line._capabilities, replace(line._capabilities, parallel=1)
+    with pytest.raises(StoreBusy):
+        list(fetch_outputs(run, to))
+    line.refuses, line._capabilities = (lambda kind, key: None), before

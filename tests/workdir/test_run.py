@@ -14,7 +14,6 @@ from muster.errors import AlreadyExists, NotFound, ProtocolError, StoreError
 from muster.spec.job import Job, Resources, Role, Workers
 from muster.workdir.counting import CountingStore
 from muster.workdir.folder import FolderStore
-from muster.workdir.manifest import FileEntry, Manifest
 from muster.workdir.memory import MemoryStore
 from muster.workdir.records import PROTOCOL, End, Failure, MainConfig, Member, NodeRecord, Result, Verdict
 from muster.workdir.run import CodeRef, JobDocument, RunFolder
@@ -235,24 +234,14 @@ def test_the_result_is_written_once(run: RunFolder) -> None:
     assert run.result() == result
 
 
-def test_a_run_keeps_its_plan_its_code_list_and_its_requirements(run: RunFolder) -> None:
-    assert run.code() is None
+def test_a_run_keeps_its_plan_and_its_requirements(run: RunFolder) -> None:
     for missing in (run.plan, run.requirements):
         with pytest.raises(NotFound):
             missing()
-    manifest = Manifest((FileEntry("train.py", 3, "0" * 64, executable=True), FileEntry("link", link="train.py")))
-    run.write_code(manifest)
     run.write_plan({"nodes": ["main"]})
     run.write_requirements("env.yaml", b"name: x")
-    assert run.code() == manifest
     assert run.plan() == {"nodes": ["main"]}
     assert run.requirements() == ("env.yaml", b"name: x")
-
-
-def test_a_code_list_that_names_a_place_outside_is_damaged(run: RunFolder) -> None:
-    run.store.put(run.at("code.json"), Manifest((FileEntry("../x"),)).canonical())
-    with pytest.raises(StoreError, match="damaged"):
-        run.code()
 
 
 def test_what_authenticates_nodes_is_for_its_owner_alone(tmp_path: Path) -> None:

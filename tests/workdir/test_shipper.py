@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import os
+import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from muster.errors import StoreError
+from muster.errors import AccessDenied, StoreBusy, StoreError
 from muster.workdir.counting import CountingStore
 from muster.workdir.folder import FolderStore
 from muster.workdir.memory import MemoryStore
 from muster.workdir.outputs import read_manifest
-from muster.workdir.shipper import Shipped, Shipper, manifest_key
+from muster.workdir.shipper import Shipped, Shipper, manifest_key, pause
 from muster.workdir.store import Store
+from muster.workdir.transfers import LARGE_AT_ONCE
+from tests.workdir.lines import Line, Meeting
 
 pytestmark = pytest.mark.unit
 
@@ -250,3 +254,187 @@ def test_a_last_round_waits_for_one_under_way(folder: Path) -> None:
     last.join()
     assert store.counts["put_file"] == 1
     assert listed(store) == {"a": sha256("1")}
+
+
+# --- many at once ----------------------------------------------------------------------------------------
+
+
+def test_as_many_files_are_sent_at_once_as_the_store_is_good_for(folder: Path) -> None:
+    store = Line(parallel=4)
+    store.meets["put_file"] = Meeting(4)
+    shipper = Shipper(store, PREFIX, folder)
+    for number in range(12):
+        write(folder, f"{number}", "1")
+    assert shipper.ship() == Shipped(12, 12)
+    assert store.most == 4
+
+
+def test_of_large_files_only_a_few_are_under_way(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("muster.workdir.transfers.LARGE", 100)
+    store = Line(parallel=32)
+    store.meets["put_file"] = Meeting(LARGE_AT_ONCE)
+    for number in range(2 * LARGE_AT_ONCE):
+        write(folder, f"large {number}", "x" * 100)
+    Shipper(store, PREFIX, folder).ship()
+    assert store.most == LARGE_AT_ONCE
+
+
+def test_a_file_that_the_store_refuses_keeps_no_other_back(folder: Path) -> None:
+    store = Line(parallel=2)
+    store.refuses = lambda kind, key: StoreError("too long") if kind == "put_file" and key.endswith("bad") else None
+    shipper = Shipper(store, PREFIX, folder)
+    for name in ("a", "bad", "c", "d", "e"):
+        write(folder, name, name)
+    with pytest.raises(StoreError, match="too long"):
+        shipper.ship()
+    assert set(kept(store)) == {"a", "c", "d", "e"}
+    store.refuses = lambda kind, key: None
+    store.reset()
+    assert shipper.ship() == Shipped(1, 3)
+    assert store.counts == {"put_file": 1}
+
+
+def test_where_nothing_may_be_deleted_files_are_sent_all_the_same(folder: Path) -> None:
+    class Undeletable(Line):
+        def delete_all(self, keys: Iterable[str]) -> None:
+            raise AccessDenied("may not delete")
+
+    store = Undeletable()
+    shipper = Shipper(store, PREFIX, folder)
+    write(folder, "model.pt.part", "1")
+    shipper.ship()
+    (folder / "model.pt.part").rename(folder / "model.pt")
+    with pytest.raises(AccessDenied):
+        shipper.ship()
+    assert kept(store)["model.pt"] == b"1"
+
+
+# --- what a bucket costs ---------------------------------------------------------------------------------
+
+
+class Hand:
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_file_that_always_changes_is_sent_seldom_where_each_request_is_billed(folder: Path) -> None:
+    store, clock = Line(), Hand()
+    shipper = Shipper(store, PREFIX, folder, clock)
+    sent = []
+    for second in range(0, 125, 5):
+        clock.now = second
+        write(folder, "events", "x" * (second + 1), at=1_000_000.0 + second)
+        if shipper.ship().files:
+            sent.append(second)
+    assert sent == [0, 30, 60, 90, 120]
+    write(folder, "events", "the end", at=2_000_000.0)
+    write(folder, "new", "1")
+    assert shipper.ship() == Shipped(1, 1)  # what was never sent does not wait
+    shipper.finish()
+    assert kept(store) == {"events": b"the end", "new": b"1"}
+    assert listed(store) == {"events": sha256("the end"), "new": sha256("1")}
+
+
+def test_the_larger_a_file_the_longer_it_rests() -> None:
+    assert pause(Line(), 10_000_000) == 30
+    assert pause(Line(), 1_000_000_000) == 500
+    assert pause(Line(billed=False), 1_000_000_000) == 0
+
+
+def test_in_a_folder_nothing_waits(folder: Path, tmp_path: Path) -> None:
+    store, clock = FolderStore(tmp_path / "work dir"), Hand()
+    shipper = Shipper(store, PREFIX, folder, clock)
+    for content in ("1", "12", "123"):
+        write(folder, "events", content, at=1_000_000.0 + len(content))
+        assert shipper.ship().files == 1
+
+
+def test_what_did_not_arrive_does_not_wait(folder: Path) -> None:
+    store, clock = Line(), Hand()
+    shipper = Shipper(store, PREFIX, folder, clock)
+    write(folder, "a", "1")
+    shipper.ship()
+    write(folder, "a", "22", at=2_000_000.0)
+    clock.now = 30.0
+    with store.away(), pytest.raises(StoreBusy):
+        shipper.ship()
+    assert shipper.ship() == Shipped(1, 2)
+    assert kept(store) == {"a": b"22"}
+
+
+def test_rounds_in_which_nothing_happens_cost_nothing(folder: Path) -> None:
+    store, clock = Line(), Hand()
+    shipper = Shipper(store, PREFIX, folder, clock)
+    for number in range(50):
+        write(folder, f"{number}", "1")
+    shipper.ship()
+    assert store.counts == {"delete": 1, "put_file": 50}
+    store.reset()
+    for _ in range(200):
+        clock.now += 5.0
+        shipper.ship()
+    assert store.counts == {}
+
+
+def test_many_files_that_go_are_taken_away_in_one_request(folder: Path) -> None:
+    store = Line()
+    shipper = Shipper(store, PREFIX, folder)
+    for number in range(50):
+        write(folder, f"{number}", "1")
+    shipper.ship()
+    for number in range(50):
+        (folder / f"{number}").unlink()
+    store.reset()
+    shipper.ship()
+    assert store.counts == {"delete_all": 1}
+    assert kept(store) == {}
+
+
+# --- a store that is lost in the middle ------------------------------------------------------------------
+
+
+def test_a_store_that_is_away_is_not_asked_for_each_file(folder: Path) -> None:
+    store = Line(parallel=4)
+    shipper = Shipper(store, PREFIX, folder)
+    for number in range(100):
+        write(folder, f"{number}", "1")
+    store.refuses = lambda kind, key: StoreBusy("no connection") if kind == "put_file" else None
+    with pytest.raises(StoreBusy):
+        shipper.ship()
+    assert len(store.keys("put_file")) <= 4
+    store.refuses = lambda kind, key: None
+    assert shipper.ship() == Shipped(100, 100)
+
+
+def test_nothing_is_lost_and_no_list_names_what_is_not_there(folder: Path) -> None:
+    store, clock, chance = Line(parallel=4), Hand(), random.Random(4)
+    shipper = Shipper(store, PREFIX, folder, clock)
+    store.refuses = lambda kind, key: StoreBusy("no connection") if chance.random() < 0.3 else None
+    for step in range(40):
+        clock.now += 5
+        write(folder, f"{step % 7}", f"{step}", at=1_000_000.0 + step)
+        with suppress(StoreError):
+            shipper.finish() if step % 10 == 9 else shipper.ship()
+        assert_listed_is_there(store)
+    while True:
+        try:
+            shipper.finish()
+            break
+        except StoreBusy:
+            assert_listed_is_there(store)
+    store.refuses = lambda kind, key: None
+    assert kept(store) == {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    assert listed(store) == {name: sha256(content.decode()) for name, content in kept(store).items()}
+
+
+def assert_listed_is_there(line: Line) -> None:
+    refuses, line.refuses = line.refuses, lambda kind, key: None
+    there = kept(line)
+    for name in listed(line) or {}:
+        assert name in there
+    line.refuses = refuses

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def _known(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def known_runs(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     from click.shell_completion import CompletionItem
 
     from ..workdir.index import entries
@@ -22,7 +22,7 @@ def _known(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> lis
 
 
 def chooses_run(command: Command) -> Command:
-    argument = click.argument("run", shell_complete=_known)
+    argument = click.argument("run", shell_complete=known_runs)
     option = click.option("--work-dir", metavar="URL", help="Where the run is, if it was launched elsewhere.")
     return argument(option(command))
 

@@ -70,8 +70,12 @@ def _from(folder: Path, shown: dict[str, Any]) -> dict[str, Any]:
     """A job's settings with the paths inside `folder` as a file of that folder says them."""
     moved = {name: _inner(value, folder) if name in _PATHS else value for name, value in shown.items()}
     if "inputs" in moved:
-        moved["inputs"] = {name: _inner(place, folder) for name, place in moved["inputs"].items()}
+        moved["inputs"] = {name: _inner_input(place, folder) for name, place in moved["inputs"].items()}
     return {name: value for name, value in moved.items() if (name, value) != ("code", ".")}
+
+
+def _inner_input(place: Any, folder: Path) -> Any:
+    return {**place, "from": _inner(place["from"], folder)} if isinstance(place, dict) else _inner(place, folder)
 
 
 def _inner(text: Any, folder: Path) -> Any:

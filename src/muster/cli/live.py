@@ -14,7 +14,9 @@ from rich.text import Text
 from ..spec.units import size_text
 from ..workdir.loglines import LogLine
 from ..workdir.names import node_order
+from ..workdir.progress import Progress
 from ..workdir.records import Result
+from .bar import Bar
 from .screen import Screen, prefix, summary
 
 _COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "bright_red", "bright_cyan", "bright_magenta")
@@ -38,12 +40,17 @@ class Live(Screen):
         self._state: dict[str, Any] = {}
         self._metrics: dict[str, dict[str, Any]] = {}
         self._doing = ""
+        self._bar: Bar | None = None
         self._live = RichLive(get_renderable=self._render, console=self._console, refresh_per_second=8, transient=True)
         self._live.start()
 
     def say(self, text: str) -> None:
         self._doing = text
         self._console.print(Text(f"muster: {text}", style="dim"))
+
+    def progress(self, what: str) -> Progress:
+        self._bar = Bar(what)
+        return self._bar.tell
 
     def lines(self, lines: list[LogLine]) -> None:
         for line in lines:
@@ -99,4 +106,4 @@ class Live(Screen):
         if len(known) > _SHOWN:
             nodes.add_row(Text(f"  and {len(known) - _SHOWN} more"), Text(""))
         links = Text("   ".join(f"{name}: {link}" for name, link in self._state.get("links", {}).items()), style="dim")
-        return Group(Text(""), head, nodes, links)
+        return Group(Text(""), head, *([self._bar] if self._bar and self._bar.is_shown else []), nodes, links)

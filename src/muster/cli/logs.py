@@ -74,9 +74,12 @@ class Pulse:
 
     def __init__(self, folder: RunFolder) -> None:
         self._folder, self._asked_at, self._alive = folder, 0.0, True
+        able = folder.store.capabilities
+        # Only of nodes on this machine it can be known, so where each request costs money it is seldom asked.
+        self._every = max(_PULSE, 10 * able.poll_seconds) if able.billed else _PULSE
 
     def __call__(self) -> bool:
-        if time.monotonic() - self._asked_at > _PULSE:
+        if time.monotonic() - self._asked_at > self._every:
             nodes = self._folder.nodes()
             self._asked_at, self._alive = time.monotonic(), not nodes or not all(dead(node) for node in nodes)
         return self._alive

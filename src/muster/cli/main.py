@@ -19,6 +19,8 @@ VERBS = {
     "scale": "Change the number of workers of an elastic run.",
     "stop": "Stop a run, and wait until it has ended.",
     "outputs": "List or fetch what a run's script left.",
+    "rm": "Delete runs and all they left, after showing what goes.",
+    "prune": "Delete the runs that ended long ago.",
     "setup": "Build and install what a framework needs, such as Horovod.",
     "convert": "Print a job, Oracle ADS files included, in Muster's own format.",
     "schema": "Print the JSON Schema of job files.",

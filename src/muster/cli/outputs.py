@@ -34,8 +34,10 @@ def command(run: str, work_dir: str | None, to: Path | None, code: bool, checkpo
         found = fetch_checkpoints_of(folder, to) if to else list_checkpoints_of(folder)
     elif to:
         from ..workdir.sync import fetch_outputs
+        from .bar import shown_progress
 
-        found = dict(fetch_outputs(folder, to))
+        with shown_progress("fetching outputs") as progress:
+            found = dict(sorted(fetch_outputs(folder, to, progress)))
     else:
         from ..workdir.sync import outputs_tree
 

@@ -50,7 +50,7 @@ def command(
             plan = launching.plan(read, on, job.parent, code)
             if where:
                 shown.say(where.unused(plan.kind))
-            run = launching.start(plan, detach, shown.say)
+            run = launching.start(plan, detach, shown.say, shown.progress)
         if detach:
             click.echo(run.id)
             return

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..workdir.loglines import LogLine
+from ..workdir.progress import Progress, lines, unseen
 from ..workdir.records import Result
 
 _NAMED = 6
@@ -29,6 +30,10 @@ class Screen:
 
     def say(self, text: str) -> None:
         print(f"muster: {text}", file=sys.stderr, flush=True)  # noqa: T201
+
+    def progress(self, what: str) -> Progress:
+        """Shows how far something has come, if it takes longer than a moment."""
+        return lines(self.say, what)
 
     def begin(self, run: str) -> None:
         self._run = run
@@ -71,6 +76,9 @@ class Quiet(Screen):
 
     def say(self, text: str) -> None:
         pass
+
+    def progress(self, what: str) -> Progress:
+        return unseen
 
     def lines(self, lines: list[LogLine]) -> None:
         pass

@@ -1,96 +1,82 @@
-"""Code on its way to the nodes: packed once per content, kept under its digest, checked on arrival.
+"""Code on its way to the nodes: each piece of it sent once, kept under its digest, checked on arrival.
 
-A bundle is a `.tar.gz` that holds its own manifest first and the files after it, so that the digest of the
-manifest, which travels apart from the work dir, is all that is needed to trust the rest.
+A bundle is one object that lists the files of some code and says where their pieces are: in the bundle itself where
+they are few, else in packs that bundles share. The digest of the list, which travels apart from the work dir, is all
+that is needed to trust the rest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
 
-from ..errors import AlreadyExists, CodeError, NotFound
+from ..errors import CodeError, NotFound
+from .code_format import MAGIC
+from .code_reading import code_key, read_contents
+from .code_unused import unused_code
+from .code_upload import point_to, upload
 from .document import CodeRef
 from .manifest import FileEntry, Manifest
-from .packing import pack, write_packed
-from .run import RunFolder
+from .progress import Progress, unseen
 from .scan import scan
 from .store import Store
-from .unpacking import beside, unpack
+from .unpacking import copy_code, lay_out
 
 __all__ = [
     "CodeRef",
     "FileEntry",
     "Manifest",
     "code_key",
+    "copy_code",
     "fetch_code",
-    "pack",
+    "read_code",
     "scan",
     "store_code",
-    "unpack",
+    "unused_code",
 ]
-
-_IN_MEMORY = 1 << 25
-
-
-def code_key(digest: str) -> str:
-    """Where a work dir keeps a bundle, for all runs that use it."""
-    if len(digest) != 64 or set(digest) - set("0123456789abcdef"):
-        raise CodeError(f"not the digest of a bundle: {digest!r}", "Expected 64 hexadecimal digits.")
-    return f"code/{digest}.tar.gz"
 
 
 def store_code(
     store: Store,
     folder: Path,
-    run: RunFolder | None = None,
+    job: str = "",
     *,
     expected: str | None = None,
     ignore: Iterable[str] = (),
+    progress: Progress = unseen,
 ) -> CodeRef:
     """Puts a folder's bundle into the work dir, if it is not there yet, and says which it is.
 
-    A run, if given, keeps the list of files; `expected` is the digest that a plan promised.
+    Of what the job of this name brought the last time nothing is sent again. `expected` is the digest that a plan
+    promised.
     """
     manifest = scan(folder, ignore)
     if expected not in (None, manifest.digest):
         raise CodeError(f"the code at {folder} has changed since the plan was made", "Plan and launch again.")
-    if run:
-        run.write_code(manifest)
-    code = CodeRef(manifest.digest, len(manifest.files), manifest.bytes)
-    key = code_key(code.digest)
-    if any(entry.key == key for entry in store.list(key)):
-        return code
-    with suppress(AlreadyExists):  # another launcher brought the same code in the meantime
-        if code.bytes <= _IN_MEMORY:
-            chunks: list[bytes] = []
-            write_packed(folder, manifest, chunks.append)
-            store.create(key, b"".join(chunks))
-        else:
-            _store_large(store, key, folder, manifest)
-    return code
+    if not _is_there(store, manifest.digest):
+        upload(store, folder, manifest, job, progress)
+    point_to(store, manifest, job)
+    return CodeRef(manifest.digest, len(manifest.files), manifest.bytes)
 
 
-def fetch_code(store: Store, digest: str, into: Path) -> Manifest:
-    """Lays out the code of a digest as a new folder."""
+def fetch_code(store: Store, digest: str, into: Path, progress: Progress = unseen) -> Manifest:
+    """Lays out the code of a digest as a new folder, all or nothing."""
+    contents = read_contents(store, digest)
+    lay_out(store, contents, into, progress)
+    return contents.manifest
+
+
+def read_code(store: Store, digest: str) -> Manifest:
+    """The files of the code of a digest, without their content."""
+    return read_contents(store, digest).manifest
+
+
+def _is_there(store: Store, digest: str) -> bool:
     key = code_key(digest)
-    with beside(into) as archive:
-        try:
-            store.get_file(key, archive)
-        except NotFound:
-            raise CodeError(
-                f"the code {digest[:12]}… is not in the work dir {store.url}",
-                "Launch the job again, which brings it.",
-            ) from None
-        return unpack(archive, digest, into)
-
-
-def _store_large(store: Store, key: str, folder: Path, manifest: Manifest) -> None:
-    # Not create-only, for that takes bytes in memory. Whoever else puts this key puts the same files.
-    import tempfile
-
-    with tempfile.TemporaryDirectory(prefix="muster-code-") as scratch:
-        archive = Path(scratch) / "bundle.tar.gz"
-        pack(folder, manifest, archive)
-        store.put_file(key, archive)
+    try:
+        if store.get_range(key, 0, len(MAGIC)) == MAGIC:
+            return True
+    except NotFound:
+        return False
+    store.delete(key)  # cut short, or nothing that we wrote
+    return False

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
-from ..errors import NotFound
+from ..errors import NotFound, StoreBusy, StoreError
 from .checkpoints import Checkpoint, Complete, file_key, manifest_key, numbers_of, read_at, written
 from .files import sha256_of
 from .manifest import FileEntry, Manifest
-from .shipper import Shipped
+from .parallel import at_once
+from .shipper import Shipped, pause
 from .store import Store
+from .transfers import move_all
 from .units import State, Unit, Units, pattern
 from .walking import Found, Stamp, stamp_of
 
@@ -31,8 +35,8 @@ class CheckpointShipper:
     becomes a new checkpoint, and only its newest versions are kept, the last complete one always among them.
     """
 
-    def __init__(self, store: Store, prefix: str, units: Units) -> None:
-        self._store, self._prefix, self._units = store, prefix, units
+    def __init__(self, store: Store, prefix: str, units: Units, clock: Callable[[], float] = time.monotonic) -> None:
+        self._store, self._prefix, self._units, self._clock = store, prefix, units, clock
         self._kept: dict[int, Checkpoint] | None = None
         self._next = 1
         self._earlier: dict[tuple[str, int], int] = {}
@@ -40,7 +44,12 @@ class CheckpointShipper:
         self._waiting: dict[str, float] = {}
         self._seen: dict[str, dict[str, Stamp]] = {}
         self._done: dict[str, dict[str, Stamp]] = {}
+        self._due: dict[str, float] = {}
+        """When what is written in place may be sent again."""
         self._digests: dict[str, tuple[Stamp, str]] = {}
+        self._arrived: dict[str, str] = {}
+        """The digests of the files of the next checkpoint that are there already, by their keys."""
+        self._problems: list[StoreError] = []
         self._told: set[str] = set()
         self._in_place: list[str] = []
         # A round may still be under way in another thread when the last one begins.
@@ -48,17 +57,17 @@ class CheckpointShipper:
 
     def ship_complete(self, last: bool = False) -> Shipped:
         """Sends the complete units that are new; with `last` also those that became so just now."""
-        with self._lock:
+        with self._trying():
             return self._send_units(self._units.state(), last)
 
     def ship(self) -> Shipped:
         """Sends these, and what was written in place and has come to rest."""
-        with self._lock:
+        with self._trying():
             return self._round(last=False)
 
     def finish(self) -> Shipped:
         """Sends all that is new: nobody writes any more."""
-        with self._lock:
+        with self._trying():
             return self._round(last=True)
 
     def in_place(self) -> list[str]:
@@ -78,6 +87,15 @@ class CheckpointShipper:
         """A file that was fetched need not be read to know its content."""
         self._digests[found.path] = (found.stamp, digest)
 
+    @contextmanager
+    def _trying(self) -> Iterator[None]:
+        """One at a time. What the store refused keeps no other checkpoint back, and is told at the end."""
+        with self._lock:
+            self._problems = []
+            yield
+            if self._problems:
+                raise self._problems[0]
+
     def _round(self, last: bool) -> Shipped:
         state = self._units.state()
         sent = self._send_units(state, last)
@@ -91,14 +109,19 @@ class CheckpointShipper:
         for name, files in sorted(entries.items(), key=lambda item: max(one.stamp.mtime_ns for one in item[1])):
             stamps = {one.path: one.stamp for one in files}
             before, self._seen[name] = self._seen.get(name), stamps
-            if stamps == self._done.get(name) or not (last or before == stamps):
+            if stamps == self._done.get(name) or not (last or (before == stamps and self._is_due(name))):
                 continue
             more, done = self._try(name, files, None)
             if done:
                 self._done[name] = stamps
+                self._due[name] = self._clock() + pause(self._store, more.bytes)
                 self._tell(files[0].path)
             sent = _sum(sent, more)
         return Shipped(sent.files, sent.bytes, (*sent.left_out, *state.left_out))
+
+    def _is_due(self, name: str) -> bool:
+        """Only for what nothing goes on from. Where nodes write together, each must bring the same versions home."""
+        return self._clock() >= self._due.get(name, -math.inf)
 
     def _send_units(self, state: State, last: bool = False) -> Shipped:
         sent = Shipped()
@@ -135,6 +158,11 @@ class CheckpointShipper:
             sent = self._send(name, files, unit)
         except OSError as error:
             return Shipped(0, 0, (f"{name}: {error.strerror}",)), False
+        except StoreBusy:
+            raise
+        except StoreError as error:
+            self._problems.append(error)
+            return Shipped(), False
         return sent or Shipped(), sent is not None
 
     def _send(self, name: str, files: list[Found], unit: Unit | None) -> Shipped | None:
@@ -145,7 +173,7 @@ class CheckpointShipper:
         if complete and any(one.complete and one.complete[1:] == complete[1:] for one in versions):
             return Shipped()
         try:
-            manifest = Manifest(tuple(FileEntry(one.path, one.stamp.size, self.digest(one)) for one in files))
+            manifest = self._manifest(files)
             made = Checkpoint(self._next, name, manifest, complete)
             same = bool(versions) and versions[-1].manifest == manifest
             if same and complete is None:
@@ -154,8 +182,7 @@ class CheckpointShipper:
                 made = made._replace(number=versions[-1].number)  # it is there already, and now known to be complete
             else:
                 same = False
-                for one in files:
-                    self._store.put_file(file_key(self._prefix, self._next, one.path), one.place)
+                self._put_files(files)
         except (FileNotFoundError, NotFound):
             return None
         if any(stamp_of(one.place) != one.stamp for one in files):
@@ -167,8 +194,38 @@ class CheckpointShipper:
         if same:
             return Shipped()
         self._next += 1
+        self._tidy(manifest, made.number)
         self._take_old_versions_away(name)
         return Shipped(len(files), manifest.bytes)
+
+    def _manifest(self, files: list[Found]) -> Manifest:
+        def entry(one: Found) -> FileEntry:
+            return FileEntry(one.path, one.stamp.size, self.digest(one))
+
+        entries = {entry.path: entry for entry in move_all(self._store, files, _size, entry)}
+        return Manifest(tuple(entries[one.path] for one in files))
+
+    def _put_files(self, files: list[Found]) -> None:
+        """All of them, or an error. What an earlier attempt brought is not sent again."""
+
+        def put(one: Found) -> None:
+            key, digest = file_key(self._prefix, self._next, one.path), self.digest(one)
+            if self._arrived.get(key) == digest:
+                return
+            self._arrived[key] = ""
+            self._store.put_file(key, one.place)
+            if stamp_of(one.place) == one.stamp:
+                self._arrived[key] = digest
+
+        for _ in move_all(self._store, files, _size, put):
+            pass
+
+    def _tidy(self, manifest: Manifest, number: int) -> None:
+        """Takes away what an attempt for another checkpoint left under this number."""
+        own = {file_key(self._prefix, number, entry.path) for entry in manifest.files}
+        left, self._arrived = sorted(set(self._arrived) - own), {}
+        if left:
+            self._store.delete_all(left)
 
     def version_of(self, unit: Unit) -> tuple[int, int]:
         """The generation and the ordinal that the work dir knows it by."""
@@ -179,7 +236,8 @@ class CheckpointShipper:
         """What is in the work dir, also from an earlier start of this node. Looked up once."""
         if self._kept is None:
             numbers = numbers_of(self._store, self._prefix)
-            found = [read_at(self._store, self._prefix, number) for number in numbers]
+            parallel = self._store.capabilities.parallel
+            found = at_once(parallel, lambda number: read_at(self._store, self._prefix, number), numbers)
             self._kept = {checkpoint.number: checkpoint for checkpoint in found if checkpoint}
             self._next = max(numbers, default=0) + 1
             if not self._units.remembers:
@@ -200,14 +258,18 @@ class CheckpointShipper:
         for number in sorted({*versions} - {*versions[-KEPT_VERSIONS:], *complete[-1:]}):
             # First the manifest: what has one must be whole.
             self._store.delete(manifest_key(self._prefix, number))
-            for entry in kept.pop(number).manifest.files:
-                self._store.delete(file_key(self._prefix, number, entry.path))
+            self._store.delete_all(file_key(self._prefix, number, entry.path) for entry in kept[number].manifest.files)
+            del kept[number]
 
     def _tell(self, path: str) -> None:
         kind = pattern(path.split("/", 1)[0])
         if kind not in self._told:
             self._told.add(kind)
             self._in_place.append(path)
+
+
+def _size(found: Found) -> int:
+    return found.stamp.size
 
 
 def _sum(one: Shipped, other: Shipped) -> Shipped:

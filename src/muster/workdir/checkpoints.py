@@ -7,17 +7,18 @@ manifest says whether it was complete, when, and in which generation: `settling.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import NotFound, StoreError
+from .downloading import Damaged, Download, alone_in, has_content
 from .files import sha256_of
 from .manifest import FileEntry, Manifest, is_inside
+from .parts import PARTIAL, Wanted
+from .progress import Progress, unseen
 from .run import RunFolder
 from .store import Store
-from .units import SCRATCH
 from .walking import key_path
 
 
@@ -65,17 +66,20 @@ def listed(run: RunFolder) -> dict[str, list[int]]:
     return found
 
 
-def fetch_checkpoint(run: RunFolder, node: str, into: Path, *, over: bool = False) -> Checkpoint | None:
+def fetch_checkpoint(
+    run: RunFolder, node: str, into: Path, *, over: bool = False, progress: Progress = unseen
+) -> Checkpoint | None:
     """Lays out a node's newest checkpoint in a folder, all of it or nothing; None if there is none.
 
     One that is not known to be complete comes after all that are. One that turns out damaged is passed over for the
     one before. What already stands there under its name is left as it is; with `over` another version makes place.
+    Whoever was cut off goes on where it stopped.
     """
     problem: StoreError | None = None
     for checkpoint in sorted(checkpoints(run, node), key=lambda one: one.complete is None):
         try:
-            lay_out(run, node, checkpoint, into, over)
-        except StoreError as error:
+            lay_out(run, node, checkpoint, into, over, progress)
+        except (Damaged, NotFound) as error:
             problem = problem or error
         else:
             return checkpoint
@@ -84,24 +88,51 @@ def fetch_checkpoint(run: RunFolder, node: str, into: Path, *, over: bool = Fals
     return None
 
 
-def lay_out(run: RunFolder, node: str, checkpoint: Checkpoint, into: Path, over: bool = False) -> None:
+def lay_out(
+    run: RunFolder, node: str, checkpoint: Checkpoint, into: Path, over: bool = False, progress: Progress = unseen
+) -> None:
     """Brings one checkpoint into a folder."""
     import shutil
 
     place = into / checkpoint.name
     if place.exists() and (not over or _stands(checkpoint, into)):
         return
-    scratch = into / f"{SCRATCH}{os.urandom(8).hex()}"
-    try:
-        for entry in checkpoint.manifest.files:
-            fetch_file(run, node, checkpoint.number, entry, scratch / entry.path)
-        _take_away(place)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        (scratch / checkpoint.name).rename(place)
-    except OSError as error:
-        raise StoreError(f"cannot lay out a checkpoint in {into}: {error.strerror}") from error
-    finally:
+    with alone_in(into):
+        scratch = _scratch(run, node, checkpoint, into)
+        try:
+            _bring(run, node, checkpoint, scratch, progress)
+            _take_away(place)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            (scratch / checkpoint.name).rename(place)
+        except OSError as error:
+            raise StoreError(f"cannot lay out a checkpoint in {into}: {error.strerror}") from error
+        except (Damaged, NotFound):
+            shutil.rmtree(scratch, ignore_errors=True)
+            raise
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _scratch(run: RunFolder, node: str, checkpoint: Checkpoint, into: Path) -> Path:
+    """Where its files gather: the same place again after a cut. What was left of another is taken away."""
+    import hashlib
+    import shutil
+
+    which = f"{run.store.url} {run.run} {node} {checkpoint.number} {checkpoint.manifest.digest}"
+    scratch = into / f"{PARTIAL}{hashlib.sha256(which.encode('utf-8', 'surrogateescape')).hexdigest()[:16]}"
+    for left in into.glob(f"{PARTIAL}*"):
+        if left != scratch:
+            shutil.rmtree(left, ignore_errors=True)
+    return scratch
+
+
+def _bring(run: RunFolder, node: str, checkpoint: Checkpoint, scratch: Path, progress: Progress) -> None:
+    prefix = run.at("checkpoints", node)
+    wanted = [
+        Wanted(file_key(prefix, checkpoint.number, entry.path), entry.size, scratch / entry.path, entry.sha256)
+        for entry in checkpoint.manifest.files
+    ]
+    for _ in Download(run.store, wanted, progress).run():
+        pass
 
 
 def fetch_file(run: RunFolder, node: str, number: int, entry: FileEntry, place: Path) -> None:
@@ -110,10 +141,6 @@ def fetch_file(run: RunFolder, node: str, number: int, entry: FileEntry, place: 
     run.store.get_file(key, place)
     if sha256_of(place) != entry.sha256:
         raise Damaged(f"{key!r} in the work dir {run.store.url} is damaged", "Use an older checkpoint.")
-
-
-class Damaged(StoreError):
-    """What came from the work dir is not what was brought there."""
 
 
 def _take_away(path: Path) -> None:
@@ -128,8 +155,7 @@ def _take_away(path: Path) -> None:
 
 def _stands(checkpoint: Checkpoint, into: Path) -> bool:
     """Whether the checkpoint is there already, in just this version."""
-    files = checkpoint.manifest.files
-    return all((into / entry.path).is_file() and sha256_of(into / entry.path) == entry.sha256 for entry in files)
+    return all(has_content(into / entry.path, entry.size, entry.sha256) for entry in checkpoint.manifest.files)
 
 
 def written(checkpoint: Checkpoint) -> bytes:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import http.client
+import math
 import socket
 import ssl
+import sys
 import time
 import urllib.error
 import urllib.request
 from email.message import Message
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 from urllib.parse import urlsplit
 
 from ..errors import CodeError
@@ -31,17 +33,22 @@ _CHUNK = 1 << 18
 _PASSING = (429, 500, 502, 503, 504)
 
 
+class _Bounds(NamedTuple):
+    size: int
+    until: float
+
+
 class _Passing(CodeError):
     """What may well go better the next time."""
 
 
-def download(url: str, to: Path, say: Say) -> str:
-    """Brings a file and says its sha256. What fails in passing is tried again."""
+def download(url: str, to: Path, say: Say, bounded: bool = True) -> str:
+    """Brings a file and says its sha256. What fails in passing is tried again. Code is bounded, data is not."""
     patience = Patience(say, f"downloading {without_login(url)}")
-    until = time.monotonic() + _LONGEST
+    bounds = _Bounds(LARGEST, time.monotonic() + _LONGEST) if bounded else _Bounds(sys.maxsize, math.inf)
     for attempt in range(1, _ATTEMPTS + 1):
         try:
-            return _bring(url, to, patience, until)
+            return _bring(url, to, patience, bounds)
         except _Passing:
             if attempt == _ATTEMPTS:
                 raise
@@ -49,13 +56,13 @@ def download(url: str, to: Path, say: Say) -> str:
     raise AssertionError
 
 
-def _bring(url: str, to: Path, patience: Patience, until: float) -> str:
+def _bring(url: str, to: Path, patience: Patience, bounds: _Bounds) -> str:
     shown = without_login(url)
     # What we save is the file itself, so nobody is to pack it for the way.
     request = urllib.request.Request(url, headers={"User-Agent": "muster", "Accept-Encoding": "identity"})  # noqa: S310
     try:
         with _opener().open(request, timeout=_SILENCE) as answer, to.open("wb") as file:
-            return _save(answer, file, shown, patience, until)
+            return _save(answer, file, shown, patience, bounds)
     except urllib.error.HTTPError as error:
         with error:
             raise _answered(shown, error) from None
@@ -67,17 +74,17 @@ def _bring(url: str, to: Path, patience: Patience, until: float) -> str:
         raise CodeError(f"cannot save {shown}: {error.strerror}", "Free some space, or set TMPDIR.") from error
 
 
-def _save(answer: http.client.HTTPResponse, file: IO[bytes], shown: str, patience: Patience, until: float) -> str:
+def _save(answer: http.client.HTTPResponse, file: IO[bytes], shown: str, patience: Patience, bounds: _Bounds) -> str:
     length = answer.headers.get("Content-Length", "")
     whole = int(length) if length.isdigit() else None
-    if whole and whole > LARGEST:
+    if whole and whole > bounds.size:
         raise _too_large(shown, whole)
     digest, got = hashlib.sha256(), 0
     while chunk := answer.read1(_CHUNK):
         got += len(chunk)
-        if got > LARGEST:
+        if got > bounds.size:
             raise _too_large(shown, got)
-        if time.monotonic() > until:
+        if time.monotonic() > bounds.until:
             raise CodeError(f"{shown} came too slowly: {size_text(got)} in {_LONGEST:g} s")
         digest.update(chunk)
         file.write(chunk)

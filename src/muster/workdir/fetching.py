@@ -19,7 +19,6 @@ from ..spec.sources import ARCHIVES, Source, code_source, script_name
 from .files import sha256_of
 from .patience import Say
 
-_SCHEMES = "Code can come from a path, file://, http://, https://, or out of git: git+URL#commit."
 _MARK = ".muster-code"
 """Stands in a folder that a node filled, and says with what."""
 _NOT_CODE = ("__MACOSX", ".DS_Store")
@@ -47,9 +46,9 @@ def check_fetchable(code: str) -> None:
         from .opening import open_store
 
         try:
-            open_store(code.rpartition("/")[0])
+            open_store(source.place)
         except StoreError as error:
-            raise CodeError(f"code: {code} cannot be fetched by this version", _SCHEMES) from error
+            raise CodeError(f"code: {error.message}", error.fix) from error
 
 
 @contextmanager
@@ -158,7 +157,10 @@ def _fetch(code: str, entry: str | None, scratch: Path, say: Say) -> Fetched:
         mark = fetch_git(source.place, source.mark, folder, scratch, say)
         roots, exact = [folder], f"git+{source.place}#{mark}"
     elif source.kind == "file" and Path(source.place).is_dir():
-        roots, mark = _copied(Path(source.place), folder, scratch)
+        roots, mark = _copied(Path(source.place), folder)
+        exact = code
+    elif source.kind == "bucket":
+        roots, mark = _from_bucket(source, folder, scratch, entry)
         exact = code
     else:
         file, mark, exact = _file(source, scratch, say)
@@ -179,12 +181,6 @@ def _file(source: Source, scratch: Path, say: Say) -> tuple[Path, str, str]:
                 f"cannot read the code at {source.place}: {error.strerror}", "Name what is there."
             ) from error
     file = scratch / "download"
-    if source.kind == "bucket":
-        from .opening import open_store
-
-        store, _, key = source.place.rpartition("/")
-        open_store(store).get_file(key, file)
-        return file, sha256_of(file), source.place
     from .download import download
 
     digest = download(source.place, file, say)
@@ -194,6 +190,17 @@ def _file(source: Source, scratch: Path, say: Say) -> tuple[Path, str, str]:
             "See who changed it. If it is right, write this sha256 behind the # of `code`.",
         )
     return file, digest, f"{source.place}#sha256={digest}"
+
+
+def _from_bucket(source: Source, folder: Path, scratch: Path, entry: str | None) -> tuple[list[Path], str]:
+    """An archive is unpacked; a folder may be named with its own name in front, as entries of ADS are."""
+    from .bucket_code import fetch_bucket
+
+    arrived = scratch / "bucket" / source.place.partition("?")[0].rpartition("/")[2]
+    alone, mark = fetch_bucket(source.place, source.mark, arrived)
+    if alone:
+        return _laid_out(arrived, folder, source.place, entry), mark
+    return [arrived, arrived.parent], mark
 
 
 def _laid_out(file: Path, folder: Path, place: str, entry: str | None) -> list[Path]:
@@ -217,13 +224,12 @@ def _laid_out(file: Path, folder: Path, place: str, entry: str | None) -> list[P
     return [folder, top] if entry or (top / "__init__.py").exists() else [top]
 
 
-def _copied(source: Path, folder: Path, scratch: Path) -> tuple[list[Path], str]:
+def _copied(source: Path, folder: Path) -> tuple[list[Path], str]:
     """A copy of a folder. It may be named with its own name in front, as entries of ADS are."""
-    from .bundle import pack, scan, unpack
+    from .bundle import copy_code, scan
 
     manifest = scan(source)
-    pack(source, manifest, scratch / "bundle.tar.gz")
-    unpack(scratch / "bundle.tar.gz", manifest.digest, folder / source.name)
+    copy_code(source, manifest, folder / source.name)
     return [folder / source.name, folder], manifest.digest
 
 

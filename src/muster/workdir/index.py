@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ..errors import RunNotFound
-from .home import index_folder
+from .home import index_folder, launcher_log
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,17 @@ def remember(entry: IndexEntry) -> None:
     temporary = path.with_suffix(".tmp")
     temporary.write_text(json.dumps(asdict(entry)) + "\n")
     temporary.replace(path)
+
+
+def forget(run: str, work_dir: str) -> None:
+    """Takes a run out of the index, if the one that is there under this id is of this work dir."""
+    from .opening import open_store
+
+    path = index_folder() / f"{run}.json"
+    found = _read(path)
+    if found and open_store(found.work_dir).url == work_dir:
+        path.unlink(missing_ok=True)
+        launcher_log(run).unlink(missing_ok=True)
 
 
 def entries() -> list[IndexEntry]:

@@ -11,8 +11,10 @@ from json.encoder import encode_basestring as quoted
 from typing import NamedTuple
 
 from ..errors import StoreError
+from .prefetching import reading_ahead
 from .run import RunFolder
 from .segments import read_segments
+from .store import Entry, Store
 
 
 class LogLine(NamedTuple):
@@ -72,15 +74,21 @@ def read_logs(
     since: float | None = None,
 ) -> Iterator[LogLine]:
     """The log of a run as one, with what is asked for: certain nodes, ranks, a pattern, or from a time on."""
-    known = folder.store.list_names(folder.at("logs/"))
-    chosen = [node for node in known if nodes is None or node in nodes]
-    for line in merge(_of_node(folder, node) for node in chosen):
-        if ranks is not None and line.rank not in ranks:
-            continue
-        if (since is None or line.time >= since) and (grep is None or grep.search(line.text)):
-            yield line
+    with reading_ahead(folder.store, _listed(folder, nodes)) as store:
+        streams = dict.fromkeys(entry.key.rpartition("/")[0] for entry in store.list())
+        for line in merge(_lines(store, stream) for stream in streams):
+            if ranks is not None and line.rank not in ranks:
+                continue
+            if (since is None or line.time >= since) and (grep is None or grep.search(line.text)):
+                yield line
 
 
-def _of_node(folder: RunFolder, node: str) -> Iterator[LogLine]:
-    for line in read_segments(folder.store, folder.at("logs", node)):
+def _listed(folder: RunFolder, nodes: Collection[str] | None) -> Iterator[Entry]:
+    """The segments of all nodes in one listing, or those of some."""
+    for prefix in [folder.at("logs/")] if nodes is None else [folder.at("logs", node, "") for node in sorted(nodes)]:
+        yield from folder.store.list(prefix)
+
+
+def _lines(store: Store, stream: str) -> Iterator[LogLine]:
+    for line in read_segments(store, stream):
         yield LogLine.decode(line)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import json
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -59,8 +59,16 @@ class Manifest:
         if value["version"] != VERSION:
             raise ValueError(f"a manifest of version {value['version']}, expected {VERSION}")
         manifest = cls(tuple(FileEntry(**entry) for entry in value["files"]))
-        _check(manifest)
+        manifest.check()
         return manifest
+
+    def check(self) -> None:
+        """`ValueError` if it names a place outside the bundle, or one twice."""
+        paths = {entry.path for entry in self.files}
+        if len(paths) < len(self.files):
+            raise ValueError("a file is listed twice")
+        for entry in self.files:
+            _check(entry, paths)
 
 
 def is_inside(path: str) -> bool:
@@ -82,15 +90,11 @@ def stays_inside(path: str, target: str) -> bool:
     return bool(safe) and climbs <= path.count("/")
 
 
-def _check(manifest: Manifest) -> None:
-    paths = {entry.path for entry in manifest.files}
-    if len(paths) < len(manifest.files):
-        raise ValueError("a file is listed twice")
-    for entry in manifest.files:
-        if not is_inside(entry.path) or entry.size < 0:
-            raise ValueError(f"not a file of a bundle: {entry.path!r}")
-        if entry.link is not None and not stays_inside(entry.path, entry.link):
-            raise ValueError(f"the link {entry.path!r} leads out of the bundle: {entry.link!r}")
-        above = entry.path.split("/")[:-1]
-        if any("/".join(above[:depth]) in paths for depth in range(1, len(above) + 1)):
-            raise ValueError(f"{entry.path!r} stands below something that is no folder")
+def _check(entry: FileEntry, paths: Container[str]) -> None:
+    if not is_inside(entry.path) or entry.size < 0:
+        raise ValueError(f"not a file of a bundle: {entry.path!r}")
+    if entry.link is not None and not stays_inside(entry.path, entry.link):
+        raise ValueError(f"the link {entry.path!r} leads out of the bundle: {entry.link!r}")
+    above = entry.path.split("/")[:-1]
+    if any("/".join(above[:depth]) in paths for depth in range(1, len(above) + 1)):
+        raise ValueError(f"{entry.path!r} stands below something that is no folder")

@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..errors import NotFound, StoreError
-from .files import sha256_of
+from .downloading import Download, alone_in
 from .manifest import Manifest
 from .names import node_order
+from .parallel import at_once
+from .parts import Wanted
+from .progress import Progress, unseen
 from .run import RunFolder
 from .shipper import manifest_key
 from .store import Store
@@ -40,29 +43,46 @@ def outputs_tree(run: RunFolder) -> dict[str, Output]:
     return _Tree(digests).of(outputs)
 
 
-def fetch_outputs(run: RunFolder, to: Path) -> Iterator[tuple[str, int]]:
-    """Brings the tree into a folder; yields each path with the bytes that were fetched for it.
+def fetch_outputs(run: RunFolder, to: Path, progress: Progress = unseen) -> Iterator[tuple[str, int]]:
+    """Brings the tree into a folder; yields each path, as it is there, with the bytes that were fetched for it.
 
     Where the node has finished, a file that is already there with the same content is not fetched again, and one
-    that arrives with another content than the node had is an error.
+    that arrives with another content than the node had is an error. Of a large file that was cut off only the rest
+    is fetched.
     """
     outputs, nodes = _listed(run)
     digests = _digests(run, nodes)
-    root = os.path.realpath(to).rstrip("/") + "/"
+    tags = {given.key: given.tag for given in outputs}
+    paths: dict[Path, str] = {}
+    wanted: list[Wanted] = []
+    inside = _Inside(to)
     for path, output in sorted(_Tree(digests).of(outputs).items()):
-        place = to / path
-        if not (os.path.realpath(place.parent).rstrip("/") + "/").startswith(root):
-            raise StoreError(f"{place} leads out of {to}", f"Take the link away that stands above {place}.")
-        digest = digests.get(output.key)
-        if digest and _has(place, output.size, digest):
-            yield path, 0
-            continue
-        run.store.get_file(output.key, place)
-        if digest and sha256_of(place) != digest:
-            raise StoreError(
-                f"{output.key!r} in {run.store.url} is not what {output.node} put there", "Fetch it again."
-            )
-        yield path, output.size
+        place = inside.place(path)
+        paths[place] = path
+        wanted.append(Wanted(output.key, output.size, place, digests.get(output.key, ""), tags[output.key]))
+    if not wanted:
+        return
+    with alone_in(to):
+        for one, size in Download(run.store, wanted, progress).run():
+            yield paths[one.place], size
+
+
+class _Inside:
+    """The places in a folder, unless a link above them leads out of it. Each folder below is looked at once."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._root = os.path.realpath(folder).rstrip("/") + "/"
+        self._known: set[Path] = set()
+
+    def place(self, path: str) -> Path:
+        place = self._folder / path
+        if place.parent not in self._known:
+            if not (os.path.realpath(place.parent).rstrip("/") + "/").startswith(self._root):
+                fix = f"Take the link away that stands above {place}."
+                raise StoreError(f"{place} leads out of {self._folder}", fix)
+            self._known.add(place.parent)
+        return place
 
 
 def read_manifest(store: Store, key: str) -> Manifest | None:
@@ -78,6 +98,7 @@ class _Given(NamedTuple):
     path: str
     size: int
     key: str
+    tag: str
 
 
 class _Tree:
@@ -139,21 +160,21 @@ def _listed(run: RunFolder) -> tuple[list[_Given], list[str]]:
     for entry in run.store.list(prefix):
         node, slash, path = entry.key[len(prefix) :].partition("/")
         if slash:
-            outputs.append(_Given(node, path, entry.size, entry.key))
+            outputs.append(_Given(node, path, entry.size, entry.key, entry.tag))
         elif node.endswith(suffix := manifest_key("")):
             finished.append(node.removesuffix(suffix))
     return sorted(outputs, key=lambda given: (node_order(given.node), given.path)), finished
 
 
 def _digests(run: RunFolder, nodes: list[str]) -> dict[str, str]:
-    digests: dict[str, str] = {}
-    for node in nodes:
+    """Of all files that a node vouches for. One get for each node, several at a time."""
+
+    def read(node: str) -> tuple[str, Manifest | None]:
         prefix = run.at("outputs", node)
-        manifest = read_manifest(run.store, manifest_key(prefix))
-        for entry in manifest.files if manifest else ():
-            digests[f"{prefix}/{key_path(entry.path)}"] = entry.sha256
-    return digests
+        return prefix, read_manifest(run.store, manifest_key(prefix))
 
-
-def _has(place: Path, size: int, digest: str) -> bool:
-    return place.is_file() and not place.is_symlink() and place.stat().st_size == size and sha256_of(place) == digest
+    return {
+        f"{prefix}/{key_path(entry.path)}": entry.sha256
+        for prefix, manifest in at_once(run.store.capabilities.parallel, read, nodes)
+        for entry in (manifest.files if manifest else ())
+    }

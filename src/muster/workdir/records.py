@@ -6,12 +6,11 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from enum import Enum
-from typing import Any, TypeVar
+from functools import cache
+from typing import Any
 
 PROTOCOL = 1
 """Raised when a node of one version could misread the files or messages of another."""
-
-T = TypeVar("T")
 
 
 class End(str, Enum):
@@ -44,9 +43,15 @@ EXIT_CODES: Mapping[End, int] = {
 """Exit codes of `muster run` where no script gave one."""
 
 
-def _known(kind: type[T], value: Mapping[str, Any]) -> dict[str, Any]:
-    names = {item.name for item in fields(kind)}  # type: ignore[arg-type]
+def _known(kind: type[Any], value: Mapping[str, Any]) -> dict[str, Any]:
+    names = _names(kind)  # type: ignore[arg-type]
     return {key: item for key, item in value.items() if key in names}
+
+
+@cache
+def _names(kind: type[Any]) -> frozenset[str]:
+    """Kept, because each of a thousand nodes reads of a thousand members."""
+    return frozenset(item.name for item in fields(kind))
 
 
 @dataclass(frozen=True)

@@ -6,19 +6,17 @@ Requests are money on a bucket, so each method says what it costs where that is 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from ..errors import AlreadyExists, NotFound, StoreError
 from .document import CodeRef, JobDocument, check_protocol
 from .machine import Process
 from .names import JOB, check_name, has_run, list_runs, new_run_id, node_order
+from .parallel import at_once
 from .records import MainConfig, Member, NodeRecord, Result, Verdict, dump
 from .store import Store
-
-if TYPE_CHECKING:
-    from .manifest import Manifest
 
 __all__ = ["CodeRef", "JobDocument", "RunFolder", "list_runs", "new_run_id", "node_order"]
 
@@ -26,6 +24,24 @@ T = TypeVar("T")
 
 KEY_BYTES = 32
 MAIN_CONFIG = "MAIN_config.json"
+
+
+class Sign(NamedTuple):
+    """What a node without a channel, or main to such nodes, has left to be seen in a listing."""
+
+    number: int
+    """Higher each time there is something new to read."""
+    beat: str
+    """Another one each time it was left again."""
+
+
+class Signs(NamedTuple):
+    """What one listing shows of all that is asked of a run's nodes."""
+
+    stop: bool = False
+    scale: str = ""
+    """The newest request for another size; empty if there is none."""
+    nodes: Mapping[str, Sign] = {}
 
 
 class RunFolder:
@@ -50,16 +66,6 @@ class RunFolder:
     def read_job(self) -> JobDocument:
         """The job; `NotFound` if there is none yet, `ProtocolError` if another Muster wrote it."""
         return self._parsed(self.at(JOB), JobDocument.from_json)
-
-    def write_code(self, manifest: Manifest) -> None:
-        """Keeps the list of the run's code files beside its job."""
-        self.store.put(self.at("code.json"), manifest.canonical())
-
-    def code(self) -> Manifest | None:
-        """The list of the run's code files, if it was kept."""
-        from .manifest import Manifest
-
-        return self._maybe(self.at("code.json"), Manifest.from_json)
 
     def write_plan(self, plan: Mapping[str, Any]) -> None:
         """Keeps what the launch was going to create, before any of it is."""
@@ -119,13 +125,19 @@ class RunFolder:
         return key
 
     def publish_main(self, config: MainConfig) -> None:
-        """Makes a node main of a generation, or raises `AlreadyExists` if another one is. Two requests.
-
-        The copy at the run's top is for people and for tools that know only that place. An older main may
-        overwrite it late, so Muster itself never reads it.
-        """
+        """Makes a node main of a generation, or raises `AlreadyExists` if another one is."""
         self.store.create(self._generation(config.generation, MAIN_CONFIG), dump(config))
+
+    def show_main(self, config: MainConfig) -> None:
+        """Puts a copy of main's file at the run's top, for people and for tools that know only that place.
+
+        An older main may overwrite it late, so Muster itself never reads it.
+        """
         self.store.put(self.at(MAIN_CONFIG), dump(config))
+
+    def main_of(self, generation: int) -> MainConfig | None:
+        """Main of one generation; None if it has none yet. One get, the cheapest way to wait for the first."""
+        return self._main(self._generation(generation, MAIN_CONFIG))
 
     def latest_main(self, newer_than: int = 0) -> MainConfig | None:
         """Main of the highest generation above `newer_than`; None if there is no such one.
@@ -166,20 +178,56 @@ class RunFolder:
     def nodes(self) -> list[NodeRecord]:
         """The records of all nodes, in the order of their names. One list request, and a get for each."""
         keys = [entry.key for entry in self.store.list(self.at("nodes/"))]
-        found = [self._maybe(key, NodeRecord.from_json) for key in keys if key.endswith(".json")]
+        return self._records(key for key in keys if key.endswith(".json"))
+
+    def nodes_called(self, names: Iterable[str]) -> list[NodeRecord]:
+        """The records of these nodes, in the order of their names. A get for each."""
+        return self._records(map(self._node, names))
+
+    def _records(self, keys: Iterable[str]) -> list[NodeRecord]:
+        able = self.store.capabilities
+        # Files in a folder are read sooner than threads begin.
+        found = at_once(able.parallel if able.billed else 1, lambda key: self._maybe(key, NodeRecord.from_json), keys)
         return sorted((record for record in found if record), key=lambda record: node_order(record.node))
 
-    def mark_apart(self, node: str) -> None:
-        """Says that main can hear of this node by its record alone: it has no channel, or broke before it had one."""
-        self.store.put(self.at("apart", check_name("node", node)), b"")
+    def written_ago(self, name: str, mark: str) -> float | None:
+        """Seconds since a node's record was written, on the store's own clock; None if that cannot be told.
 
-    def apart(self) -> list[NodeRecord]:
-        """The records of the nodes that are marked so. One list request, and a get for each of them.
-
-        Main asks this again and again, so it must not cost a request for every node there is.
+        Whoever asks is told apart by `mark`. Three requests.
         """
-        found = [self.node(name) for name in self.store.list_names(self.at("apart/"))]
-        return [record for record in found if record]
+        asked = f"{self._node(name)}.{mark}"
+        self.store.put(asked, b"")
+        try:
+            found = {entry.key: entry.modified for entry in self.store.list(self._node(name))}
+        finally:
+            self.store.delete(asked)
+        then, now = found.get(self._node(name)), found.get(asked)
+        return max(0.0, now - then) if then and now else None
+
+    def leave_sign(self, node: str, number: int, beat: int) -> None:
+        """Lets a listing show that this node lives, and by a higher number that there is something new to read.
+
+        A node does so that has no channel to main, or broke before it had one; and main for such nodes.
+        """
+        self.store.put(self._sign(node, number), str(beat).encode())
+
+    def take_sign_away(self, node: str, number: int) -> None:
+        """Once a node has left a newer one."""
+        self.store.delete(self._sign(node, number))
+
+    def signs(self) -> Signs:
+        """All that nodes look for again and again. One list request: these files alone begin with an s."""
+        stop, scale, nodes = False, "", dict[str, Sign]()
+        for entry in self.store.list(self.at("s")):
+            kind, *names = entry.key[len(self.run) + 1 :].split("/")
+            if kind == "stop" and not names:
+                stop = True
+            elif kind == "scale" and len(names) == 1:
+                scale = max(scale, names[0])
+            elif kind == "signs" and len(names) == 2 and names[1].isdecimal():
+                # In the order of the numbers, so that the highest stays.
+                nodes[names[0]] = Sign(int(names[1]), entry.tag or str(entry.modified))
+        return Signs(stop, scale, nodes)
 
     def request_stop(self, why: str, by: str) -> bool:
         """Asks the run to stop; true if nobody had asked before."""
@@ -210,7 +258,11 @@ class RunFolder:
     def wanted(self) -> int | None:
         """How many workers somebody asked for last; None if nobody did. One list request, and a get if there is one."""
         names = [*self.store.list_names(self.at("scale/"))]
-        return self._parsed(self.at("scale", max(names)), lambda value: int(value["workers"])) if names else None
+        return self.wanted_by(max(names)) if names else None
+
+    def wanted_by(self, name: str) -> int:
+        """How many workers the request of this name asks for."""
+        return self._parsed(self.at("scale", name), lambda value: int(value["workers"]))
 
     def release(self, node: str, verdict: Verdict) -> None:
         """Tells a node that main can reach in no other way that it may go."""
@@ -233,6 +285,9 @@ class RunFolder:
 
     def _node(self, name: str) -> str:
         return self.at("nodes", f"{check_name('node', name)}.json")
+
+    def _sign(self, node: str, number: int) -> str:
+        return self.at("signs", check_name("node", node), f"{number:012}")
 
     def _main(self, key: str) -> MainConfig | None:
         config = self._maybe(key, MainConfig.from_json)

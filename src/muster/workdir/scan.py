@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from ..errors import CodeError
+from .digests import Stamp, keep_digests, known_digests, stamp
 from .files import CHUNK
 from .ignore import ALWAYS, Rules
 from .manifest import FileEntry, Manifest, stays_inside
+from .parallel import at_once
 
 IGNORE_FILE = ".musterignore"
 
+_LARGE = 1 << 23
+"""Bytes that take no time to read; only of larger folders is it kept what they held."""
 _LEAVE_OUT = f"or leave it out with a line in {IGNORE_FILE} at the top of the code folder."
 
 
@@ -32,10 +38,41 @@ def scan(folder: Path, ignore: Iterable[str] = ()) -> Manifest:
             "Name a folder or a file that is there as `code` of the job.",
         ) from error
     if stat.S_ISREG(mode):
-        return Manifest((_file(folder, folder.name),))
+        return Manifest((_read(folder, folder.name),))
     rules = Rules([*ALWAYS, *ignore, *_own_rules(folder)])
-    root = os.path.realpath(folder)
-    return Manifest(tuple(sorted(_walk(Path(root), "", rules), key=lambda entry: entry.path)))
+    root = Path(os.path.realpath(folder))
+    found = list(_walk(root, "", rules))
+    files = [file for file in found if isinstance(file, _File)]
+    entries = _read_large(root, files) if sum(file.stamp[0] for file in files) > _LARGE else _read_all(root, files)
+    links = [entry for entry in found if isinstance(entry, FileEntry)]
+    return Manifest(tuple(sorted([*links, *entries], key=lambda entry: entry.path)))
+
+
+class _File(NamedTuple):
+    """A file as the walk saw it."""
+
+    path: str
+    stamp: Stamp
+    executable: bool
+
+
+def _read_large(root: Path, files: list[_File]) -> list[FileEntry]:
+    """Reads only what is new or has changed since the folder was read the last time, several files at once."""
+    known, read_at = known_digests(root), time.time()
+    same = [file for file in files if file.path in known and known[file.path][0] == file.stamp]
+    entries = [FileEntry(file.path, file.stamp[0], known[file.path][1], file.executable) for file in same]
+    new = sorted(set(files).difference(same))
+    workers = os.cpu_count() or 1
+    parts = at_once(workers, lambda part: _read_all(root, part), [new[first::workers] for first in range(workers)])
+    entries += [entry for part in parts for entry in part]
+    if new or len(known) > len(files):
+        stamps = {file.path: file.stamp for file in files}
+        keep_digests(root, {entry.path: (stamps[entry.path], entry.sha256) for entry in entries}, read_at)
+    return entries
+
+
+def _read_all(root: Path, files: list[_File]) -> list[FileEntry]:
+    return [_read(root / file.path, file.path) for file in files]
 
 
 def _own_rules(folder: Path) -> list[str]:
@@ -49,7 +86,8 @@ def _own_rules(folder: Path) -> list[str]:
     return os.fsdecode(found.removeprefix(b"\xef\xbb\xbf")).split("\n")
 
 
-def _walk(root: Path, above: str, rules: Rules) -> Iterator[FileEntry]:
+def _walk(root: Path, above: str, rules: Rules) -> Iterator[FileEntry | _File]:
+    """The files, still to be read, and the links."""
     try:
         with os.scandir(root / above) as entries:
             found = list(entries)
@@ -65,7 +103,7 @@ def _walk(root: Path, above: str, rules: Rules) -> Iterator[FileEntry]:
         elif entry.is_symlink():
             yield FileEntry(path, link=_link(root, path))
         elif entry.is_file():
-            yield _file(root / path, path)
+            yield _seen(root / path, path)
         else:
             raise CodeError(f"{root / path} is neither a file, a folder nor a link", f"Take it away, {_LEAVE_OUT}")
 
@@ -83,7 +121,19 @@ def _link(root: Path, path: str) -> str:
     return target if stays_inside(path, target) else os.path.relpath(resolved, place.parent)
 
 
-def _file(place: Path, path: str) -> FileEntry:
+def _seen(place: Path, path: str) -> _File:
+    try:
+        seen = place.lstat()
+    except OSError as error:
+        raise _unreadable(place, error) from error
+    return _File(path, stamp(seen), _is_executable(seen))
+
+
+def _is_executable(seen: os.stat_result) -> bool:
+    return bool(seen.st_mode & stat.S_IXUSR)
+
+
+def _read(place: Path, path: str) -> FileEntry:
     import hashlib
 
     digest = hashlib.sha256()
@@ -97,8 +147,7 @@ def _file(place: Path, path: str) -> FileEntry:
         raise _unreadable(place, error) from error
     if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
         raise changed(place)
-    executable = bool(before.st_mode & stat.S_IXUSR)
-    return FileEntry(path, before.st_size, digest.hexdigest(), executable)
+    return FileEntry(path, before.st_size, digest.hexdigest(), _is_executable(before))
 
 
 def changed(place: Path) -> CodeError:

@@ -9,16 +9,19 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from ..errors import NotFound, StoreError
 from .aside import Aside
 from .checkpoint_shipper import CheckpointShipper
-from .checkpoints import Damaged, fetch_file
-from .choosing import AT_ONCE, Group, Source, choose, read_groups
+from .checkpoints import fetch_file
+from .choosing import Group, Source, choose, read_groups
+from .downloading import Damaged
+from .parallel import at_once
 from .run import RunFolder
+from .transfers import by_size
 from .units import SCRATCH, State, Units
 
 _ATTEMPTS = 3
@@ -32,6 +35,14 @@ class Bad(Exception):
     def __init__(self, group: Group, why: StoreError) -> None:
         super().__init__(str(why))
         self.group, self.why = group, why
+
+
+class _Absent(NamedTuple):
+    """A file of a group that has to be fetched, and where to."""
+
+    group: Group
+    source: Source
+    place: Path
 
 
 class Settling:
@@ -137,24 +148,25 @@ class Settling:
 
     def _bring(self, groups: list[Group], state: State, scratch: Path) -> None:
         """Files that stand in the folder already are not fetched again."""
-        under_way: list[tuple[Group, Future[None]]] = []
-        with ThreadPoolExecutor(AT_ONCE) as pool:
-            for number, group in enumerate(groups):
-                for path, source in group.files(self._node).items():
-                    place = scratch / str(number) / path
-                    if self._has(source, state):
-                        _link(state.files[path].place, place)
-                    else:
-                        under_way.append((group, pool.submit(self._fetch, source, place, group.at)))
-        for group, fetching in under_way:
-            if error := fetching.exception():
-                if isinstance(error, StoreError):
-                    raise Bad(group, error) from error
-                raise error
+        absent: list[_Absent] = []
+        for number, group in enumerate(groups):
+            for path, source in group.files(self._node).items():
+                place = scratch / str(number) / path
+                if self._has(source, state):
+                    _link(state.files[path].place, place)
+                else:
+                    absent.append(_Absent(group, source, place))
+        for workers, some in by_size(self._run.store, absent, lambda one: one.source.entry.size):
+            for _ in at_once(workers, self._fetch, some):
+                pass
 
-    def _fetch(self, source: Source, place: Path, at: float) -> None:
-        fetch_file(self._run, source.node, source.number, source.entry, place)
-        os.utime(place, (at, at))  # scripts that look for the newest file must find the newest checkpoint
+    def _fetch(self, absent: _Absent) -> None:
+        group, source, place = absent
+        try:
+            fetch_file(self._run, source.node, source.number, source.entry, place)
+        except StoreError as error:
+            raise Bad(group, error) from error
+        os.utime(place, (group.at, group.at))  # scripts that look for the newest file must find the newest checkpoint
 
     def _put(self, group: Group, fetched: Path, state: State) -> None:
         """Renames a group into place. What came with the code, or is complete inside by itself, stays."""
