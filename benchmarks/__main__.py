@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from . import dask_ready, horovod, leaving, lines, pair, startup, store_requests, tensorflow
+from . import dask_ready, horovod, leaving, lines, meeting, pair, second_upload, startup, store_requests, tensorflow
 from .figures import Row, aligned, as_json, machine, sentence, write_page
 from .world import World, world
 
@@ -21,6 +21,8 @@ BENCHMARKS: dict[str, Callable[[World, int | None, bool], list[Row]]] = {
     "leaving": leaving.measure,
     "lines": lines.measure,
     "requests": store_requests.measure,
+    "meeting": meeting.measure,
+    "second_upload": second_upload.measure,
 }
 
 

@@ -23,9 +23,9 @@ def measure(world: World, rounds: int | None, quick: bool) -> list[Row]:
     return rows
 
 
-def simulated(world: World, nodes: int) -> dict[str, Any]:
+def simulated(world: World, nodes: int, latency: float | None = None) -> dict[str, Any]:
     """What `benchmarks.simulated` counted, in a process of its own because of the thousands of open sockets."""
-    start = world.python("-m", "benchmarks.simulated", str(nodes))
+    start = world.python("-m", "benchmarks.simulated", str(nodes), *([] if latency is None else [str(latency)]))
     done = subprocess.run(start.argv, env=start.env, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(done.stderr)

@@ -26,7 +26,19 @@ CASES = {
     "horovod": ["horovodrun", "muster run"] * 3,
     "leaving": ["python script.py", "muster run, 2 nodes", "muster run, dask with 3 workers"],
     "lines": ["plain pipe", "muster run, 2 nodes", "torchrun --tee 3, unbuffered"],
+    "second_upload": [
+        f"{tree}: {case}"
+        for tree, large in (("50 files of 100 KB", "0017.bin"), ("one of 2 MB", "weights.bin"))
+        for case in ("all of it", "a line in train.py", f"a line in {large}")
+    ],
     "requests": ["1 nodes: main", "10 nodes: main", "10 nodes: a worker", "100 nodes: main", "100 nodes: a worker"],
+    "meeting": [
+        "limit: one put and one get",
+        "50 nodes until ready",
+        "50 nodes: a worker",
+        "50 nodes: main",
+        "50 nodes: all",
+    ],
 }
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from muster.errors import JobError
 from muster.spec.facts import Frameworks
-from muster.spec.job import Job, Resources, Role, Workers
+from muster.spec.job import Input, Job, Resources, Role, Workers
 from muster.spec.load import check_job, job, load, load_text
 from muster.spec.table import show
 
@@ -68,7 +68,7 @@ def test_every_setting_of_a_job_file_is_read(project: Path, frameworks: Framewor
         resources=Resources(gpus=1, gpu="A100", cpus=8, memory=32 * 10**9, disk=100 * 2**30),
         image="registry/team/train:1",
         requirements=str(project / "requirements.txt"),
-        inputs={"data": "s3://bucket/set", "local": str(project / "models")},
+        inputs={"data": Input("s3://bucket/set"), "local": Input(str(project / "models"))},
         outputs="results/out",
         timeout=600.0,
         ttl=8 * 3600.0,

@@ -227,13 +227,13 @@ def test_what_cannot_be_fetched_is_told_and_leaves_no_run(muster: Muster, made: 
     assert no_run(muster)
 
 
-def test_a_bucket_is_refused_by_the_plan_with_what_works(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(opening.KINDS, "az", opening.Kind(""))
+def test_a_bucket_that_cannot_be_opened_is_refused_by_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(opening.KINDS, "az", opening.Kind("no_such_package:open", "pip install it."))
     made = load_text("{name: a, framework: dask, code: 'az://bucket/code.zip', entry: train.py}")
     with pytest.raises(CodeError) as told:
         plan(made)
-    assert told.value.message == "code: az://bucket/code.zip cannot be fetched by this version"
-    assert "git+URL#commit" in told.value.fix
+    assert told.value.message.startswith("code: cannot open az://bucket/code.zip")
+    assert told.value.fix == "pip install it."
 
 
 @pytest.mark.parametrize(

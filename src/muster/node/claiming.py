@@ -9,6 +9,7 @@ from ..errors import AlreadyExists, NodeError
 from ..workdir.records import NodeRecord
 from ..workdir.run import RunFolder
 from ..workdir.view import gone
+from .pace import Pace
 from .waiting import delays
 
 _STALE = 12.0
@@ -23,7 +24,9 @@ def claim(run: RunFolder, record: NodeRecord) -> NodeRecord:
     except AlreadyExists:
         pass
     former = run.node(record.node)
-    if former is None or not _gone(run, former):
+    if former and former.boot == record.boot:
+        return record  # our own claim was made, and only the answer to it was lost
+    if former is None or not _gone(run, former, record.boot):
         holder = f"process {former.pid} on {former.host}" if former else "another node"
         raise NodeError(
             f"the name {record.node} of run {run.run} is taken by {holder}",
@@ -37,18 +40,23 @@ def claim(run: RunFolder, record: NodeRecord) -> NodeRecord:
     return again
 
 
-def _gone(run: RunFolder, former: NodeRecord) -> bool:
+def _gone(run: RunFolder, former: NodeRecord, mark: str) -> bool:
     """Judged by the change of its beat on our own clock; clocks of two machines are never compared."""
     if gone(former):
         return True
-    until = time.monotonic() + _STALE
-    for delay in delays(slowest=1.0, first=0.2):
-        time.sleep(delay)
+    pace = Pace(run.store.capabilities)
+    bound, slowest = (pace.stale(former), pace.look) if pace.billed else (_STALE, 1.0)
+    if pace.billed:
+        # It may have been silent for long already: its machine had to be replaced first.
+        bound -= run.written_ago(former.node, mark) or 0.0
+    until = time.monotonic() + bound
+    for delay in delays(slowest=slowest, first=0.2):
+        if time.monotonic() > until:
+            return True
+        time.sleep(min(delay, max(0.1, until - time.monotonic())))
         now = run.node(former.node)
         if now is None or now.state == "ended":
             return True
         if (now.boot, now.beat) != (former.boot, former.beat):
             return False
-        if time.monotonic() > until:
-            return True
     return False

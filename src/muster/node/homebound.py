@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import threading
 import time
 from collections.abc import Mapping
@@ -16,9 +15,13 @@ from ..workdir.checkpoint_shipper import WAITS
 from ..workdir.segments import SegmentWriter
 from ..workdir.sync import CheckpointShipper, Settling, Shipper, Units
 from ..workdir.walking import Stamp
-from .metrics import Reports, Usage, numbers
+from .asking import ask
+from .metrics import MetricsOut, Reports, Usage, numbers
+from .outage import Outage
+from .pace import Pace
 from .renames import watch
 from .surroundings import sync_folder
+from .waiting import happened, insist
 
 if TYPE_CHECKING:
     from .program import Node
@@ -106,7 +109,10 @@ class Homebound:
         self._began = time.monotonic()
         self._usage: Usage | None = None
         self._reports = Reports(node.settings.folder / "reports.jsonl")
-        self._metrics = SegmentWriter(run.store, f"{run.run}/metrics/{name}")
+        first = 1 if node.record.incarnation == 1 else None
+        spill = node.settings.folder / "metrics.waiting"
+        stream = SegmentWriter(run.store, run.at("metrics", name), first=first, spill=spill)
+        self._metrics = MetricsOut(stream, Pace(run.store.capabilities), _now())
         self._shippers: list[Shipper | CheckpointShipper] = []
         if outputs := sync_folder(node.job, code):
             self._shippers.append(Shipper(run.store, f"{run.run}/outputs/{name}", outputs))
@@ -118,6 +124,7 @@ class Homebound:
         # The last look must not begin while one in another thread is under way.
         self._shipping = asyncio.Lock()
         self._over = False
+        self._outage = Outage(node.say, "outputs, checkpoints and metrics are late")
 
     async def ship(self) -> None:
         """Looks and ships until cancelled. Nothing that goes wrong here may end the training."""
@@ -133,7 +140,7 @@ class Homebound:
         self._read_reports()
         async with self._shipping:
             try:
-                await asyncio.to_thread(self._checkpoints.settle, generation)
+                await ask(self._checkpoints.settle, generation)
             finally:
                 self._say_of_checkpoints()
 
@@ -146,60 +153,53 @@ class Homebound:
             return
         self._read_reports()
         async with self._shipping:
-            await asyncio.to_thread(self._checkpoints.shipper.ship_complete, last=True)
+            await ask(self._checkpoints.shipper.ship_complete, True)
 
     async def finish(self) -> None:
         """The last look; afterwards all that the script left is home."""
         self._read_reports()
         async with self._shipping:
             self._over = True
-            for path in await asyncio.to_thread(self._finish):
+            for path in await insist(self._finish):
                 self._node.say(f"not brought home: {path}")
         self._say_of_checkpoints()
         if self._checkpoints:
             self._checkpoints.close()
 
     async def _look_on(self) -> None:
-        looked_at = time.monotonic()
+        looked_at = _now()
         while True:
             await asyncio.sleep(_HEAR)
             try:
                 self._read_reports()
-                if time.monotonic() - looked_at >= _LOOK:
-                    looked_at = time.monotonic()
+                if _now() - looked_at >= _LOOK:
+                    looked_at = _now()
                     await self._look()
-            except (StoreError, OSError) as error:
+            except OSError as error:
                 self._node.say(f"metrics are late: {error}")
 
     async def _ship_on(self) -> None:
-        shipped_at = time.monotonic()
+        shipped_at = _now()
         while True:
-            await self._fresh_within(shipped_at + _SHIP - time.monotonic())
+            await happened(self._fresh, shipped_at + _SHIP - _now())
             self._fresh.clear()
-            due = time.monotonic() - shipped_at >= _SHIP
+            due = _now() - shipped_at >= _SHIP
             if due:
-                shipped_at = time.monotonic()
+                shipped_at = _now()
             try:
                 async with self._shipping:
                     if self._over:
                         return  # the folder may be gone by now, and what is gone would be taken away at home too
-                    await asyncio.to_thread(self._ship, due)
+                    await ask(self._ship, due, _now())
                     self._say_of_checkpoints()
+                self._outage.over()
             except (StoreError, OSError) as error:
-                self._node.say(f"outputs and checkpoints are late: {error}")
-
-    async def _fresh_within(self, seconds: float) -> None:
-        # Not `wait_for`, which before Python 3.12 forgets that it was cancelled if both happen at once.
-        waiting = asyncio.ensure_future(self._fresh.wait())
-        try:
-            await asyncio.wait([waiting], timeout=max(seconds, 0.0))
-        finally:
-            waiting.cancel()
+                self._outage.began(error)
 
     async def _look(self) -> None:
         self._usage = self._usage or Usage(self._began)
         sample = await asyncio.to_thread(self._usage.look)
-        self._metrics.add(json.dumps({"time": time.time(), **sample}).encode())
+        self._metrics.add_usage({"time": time.time(), **sample})
         self._node.record = replace(self._node.record, metrics=sample)
         record = self._node.record
         told = {"node": record.node, "usage": record.metrics, "reported": record.reported}
@@ -211,7 +211,7 @@ class Homebound:
                 if self._checkpoints and not self._checkpoints.name(record):
                     self._say_elsewhere(str(record["checkpoint"]))
                 continue
-            self._metrics.add(json.dumps(record).encode())
+            self._metrics.add_report(record, _now())
             reported = {**self._node.record.reported, str(record.get("process")): numbers(record.get("values"))}
             self._node.record = replace(self._node.record, reported=reported)
 
@@ -236,18 +236,24 @@ class Homebound:
                 " or call muster.checkpoint(path) when it is complete."
             )
 
-    def _ship(self, everything: bool) -> None:
+    def _ship(self, everything: bool, now: float) -> None:
         if not everything:
             if self._checkpoints:
                 self._checkpoints.shipper.ship_complete()
             return
-        self._metrics.flush()
+        if self._metrics.due(now):
+            self._metrics.flush(now)
         for shipper in self._shippers:
             shipper.ship()
 
     def _finish(self) -> list[str]:
         """Ships what is left; says what cannot be."""
-        self._metrics.flush()
+        self._metrics.flush(0.0)
         left_out = [str(path) for shipper in self._shippers for path in shipper.finish().left_out]
         more = len(left_out) - _TOLD
         return [*left_out[:_TOLD], f"and {more} more"] if more > 0 else left_out
+
+
+def _now() -> float:
+    """On the loop's own clock, by which all waits here go."""
+    return asyncio.get_running_loop().time()

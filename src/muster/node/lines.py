@@ -9,7 +9,8 @@ from typing import Any
 from ..errors import StoreError
 from ..workdir.loglines import LogLine
 from ..workdir.segments import SegmentWriter
-from .waiting import delays
+from .asking import ask
+from .waiting import delays, happened, insist
 
 _FRAME_LINES = 1000
 _SLOWEST = 10.0
@@ -17,18 +18,27 @@ _SLOWEST = 10.0
 
 
 class LogOut:
-    """Lines go to the store when a segment is due and, while somebody watches, to `live` in batches."""
+    """Lines go to the store when a segment is due and, while somebody watches, to `live` in batches.
 
-    def __init__(self, writer: SegmentWriter, live: Callable[[dict[str, Any]], None]) -> None:
-        self._writer, self._live = writer, live
+    The steps of the node's own life wait `patience` seconds for other lines to go with.
+    """
+
+    def __init__(self, writer: SegmentWriter, live: Callable[[dict[str, Any]], None], patience: float = 0.0) -> None:
+        self._writer, self._live, self._patience = writer, live, patience
         self._watched = False
         self._batch: list[str] = []
-        self._wake = asyncio.Event()
+        self._wake, self._full = asyncio.Event(), asyncio.Event()
+        self._later: asyncio.TimerHandle | None = None
 
     def add(self, line: LogLine) -> None:
         encoded = line.encode()
         self._writer.add(encoded)
-        self._wake.set()
+        if line.stream != "step" or not self._patience:
+            self._wake.set()
+        elif self._later is None:
+            self._later = asyncio.get_running_loop().call_later(self._patience, self._wake.set)
+        if self._writer.full:
+            self._full.set()
         if self._watched:
             if not self._batch:
                 asyncio.get_running_loop().call_soon(self._send)
@@ -55,16 +65,24 @@ class LogOut:
         pauses = delays(slowest=_SLOWEST, first=0.5)
         while True:
             await self._wake.wait()
-            self._wake.clear()
-            await asyncio.sleep(self._writer.wait())
+            await happened(self._full, self._writer.wait())
+            self._forget()
             try:
-                await asyncio.to_thread(self._writer.flush)
+                await ask(self._writer.flush)
                 pauses = delays(slowest=_SLOWEST, first=0.5)
             except StoreError:
                 # The lines are kept; the next attempt takes them along.
-                self._wake.set()
                 await asyncio.sleep(next(pauses))
+                self._wake.set()
+
+    def _forget(self) -> None:
+        """All that has come so far goes with the next segments."""
+        self._wake.clear()
+        self._full.clear()
+        if self._later:
+            self._later.cancel()
+            self._later = None
 
     async def finish(self) -> None:
         self._send()
-        await asyncio.to_thread(self._writer.flush)
+        await insist(self._writer.flush)

@@ -29,7 +29,7 @@ class Link:
         unreachable: Callable[[str], None],
         watched: Callable[[bool], None],
     ) -> None:
-        self._node, self._key = node, key
+        self._node, self.key = node, key
         self._hear, self._gone, self._back, self._unreachable, self._watched = (
             hear,
             gone,
@@ -40,6 +40,8 @@ class Link:
         self._channel: Channel | None = None
         self._task: asyncio.Task[None] | None = None
         self._main: MainConfig | None = None
+        self.tried = False
+        """The newest main has answered, or has not; until then nobody can tell."""
         self._standing: list[ToMain] = []
         """What main must know of this generation, however often the connection breaks."""
 
@@ -51,7 +53,7 @@ class Link:
         """Connects to this main from now on, and to no older one."""
         if self._task:
             self._task.cancel()
-        self._main = config
+        self._main, self.tried = config, False
         self._task = asyncio.ensure_future(self._keep(config))
 
     def tell(self, message: ToMain) -> None:
@@ -80,15 +82,16 @@ class Link:
             if self._main is not config:
                 return  # a wait that ended as it was cancelled does not tell
             try:
-                self._channel = await connect(config.address, config.control_port, self._key, self._node, _CONNECT)
+                self._channel = await connect(config.address, config.control_port, self.key, self._node, _CONNECT)
             except (OSError, asyncio.TimeoutError, ChannelError) as error:
+                self.tried = True
                 if not ever:
                     # A main that was never reached is no loss: it may be there behind a closed port.
                     self._unreachable(f"{config.address}:{config.control_port} ({error or 'no answer'})")
                     ever = True
                 await asyncio.sleep(delay)
                 continue
-            ever = True
+            ever = self.tried = True
             self._back()
             for message in self._standing:
                 self._channel.send(to_wire(message))

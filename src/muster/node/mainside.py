@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..errors import AlreadyExists, NodeError, StoreError
-from ..workdir.records import End, MainConfig, NodeRecord, Result, Verdict, fold
+from ..workdir.records import End, MainConfig, Result, Verdict, fold
+from ..workdir.run import Signs
 from . import cluster as clusters
+from .apart import Apart, Heard
+from .asking import ask
 from .cluster import Cluster, NewGeneration, Release, Say, Scale, Send, Terms
 from .conductor import Conductor, blamed
 from .hub import Hub
+from .keeping import LIFE
 from .life import StopSeen, Tick
 from .messages import (
     Conclude,
@@ -32,10 +37,13 @@ from .messages import (
     ToMain,
     ToNode,
 )
+from .outage import Outage
+from .pace import Pace
 from .probe import passes
 from .waiting import delays, insist
 
 if TYPE_CHECKING:
+    from .outset import Outset
     from .program import Node
 
 _FAREWELL = 15.0
@@ -43,16 +51,19 @@ _FAREWELL = 15.0
 _LEAVING = 60.0
 """Seconds that processes on a node which is to leave have to let go of their work."""
 _SOON = 0.05
-_STALE = 25.0
-"""Seconds without a new beat in the work dir after which a node that has no channel counts as lost."""
+_FIRST_LOOK = 1.0
+"""Seconds until the next look into the work dir after something came by that way."""
 
 
 class MainSide:
-    def __init__(self) -> None:
+    def __init__(self, outset: Outset) -> None:
+        self._outset = outset
+        self._scale_seen = ""
+        self._signs_left = 0
+        self._copying: asyncio.Task[None] | None = None
         self._members: Members | None = None
         self._verdict: Verdict | None = None
         self._left = asyncio.Event()
-        self._beats: dict[str, tuple[int, float]] = {}
         self._done = False
         self._started_at = time.time()
         self._ever_ready = False
@@ -70,7 +81,11 @@ class MainSide:
 
     async def open(self, node: Node) -> None:
         self._node = node
-        key = await asyncio.to_thread(node.run.make_key)
+        assert self._outset.key is not None  # noqa: S101 - main has made it where there was none
+        self._apart = Apart(node.run)
+        self._pace = Pace(node.run.store.capabilities)
+        self._looks = self._quick_looks()
+        key = self._outset.key
         self._hub = Hub(key, self._hear, self._lost, self._greeting, self.snapshot, self.stop, self._look)
         self._hub.on_watched = node.logs.watch  # type: ignore[method-assign]
         address = node.find_address(None)
@@ -81,21 +96,22 @@ class MainSide:
         now = time.monotonic()
         retried = node.record.incarnation - 1
         self.cluster = Cluster(_terms(node), born=now - await self._age(), since=now, retried=retried)
-        await self._look_for_scale()
+        await self._heed_scale(self._outset.scale)
         node.task(self._watch_store())
 
     async def _age(self) -> float:
         """Seconds that the run has had before us: a main that takes over must not grant it a new ttl."""
         if self._node.record.incarnation == 1:
             return 0.0
-        document = await asyncio.to_thread(self._node.run.read_job)
+        document = await insist(self._node.run.read_job)
         return max(0.0, time.time() - document.created_at)
 
     async def meet(self) -> None:
         run = self._node.run
-        if await asyncio.to_thread(run.result):
+        again = self._node.record.incarnation > 1
+        if self._outset.ended or (again and await insist(run.result) is not None):
             raise NodeError(f"run {run.run} has ended already", "Start a new run; a run id is used once.")
-        latest = await asyncio.to_thread(run.latest_main)
+        latest = await insist(run.latest_main) if again else None
         await self._publish(latest.generation + 1 if latest else 1)
 
     async def _publish(self, generation: int, patient: bool = False) -> None:
@@ -107,12 +123,21 @@ class MainSide:
                 break
             except AlreadyExists:
                 generation += 1
+        self._copying = asyncio.ensure_future(self._copy(config, self._copying))
         self.cluster = replace(self.cluster, generation=generation)
         self._members = None
         self._hub.send(MainSeen(config, patient))
         self._node.feed(MainSeen(config, patient))
+        self._tell_apart()
         self.links = self._node.framework.links(self._node.scene())
         self._show_state()
+
+    async def _copy(self, config: MainConfig, former: asyncio.Task[None] | None) -> None:
+        """People may have their copy a little later than the nodes see main; but never an older one last."""
+        if former:
+            await former
+        with suppress(StoreError):
+            await insist(partial(self._node.run.show_main, config))
 
     # --- what is said ------------------------------------------------------------------------------------
 
@@ -176,13 +201,13 @@ class MainSide:
         message = order.message
         if isinstance(message, Members):
             self._members = message
-            self._node.task(asyncio.to_thread(self._node.run.write_members, message.generation, message.members))
+            self._node.task(self._write(partial(self._node.run.write_members, message.generation, message.members)))
         if isinstance(message, Conclude) and order.node is None:
             self._verdict = message.verdict
-            if self._apart():
-                self._node.task(asyncio.to_thread(self._node.run.conclude, message.verdict))
+            if self._out_of_reach():
+                self._node.task(self._write(partial(self._node.run.conclude, message.verdict)))
         elif isinstance(message, Conclude) and order.node and order.node not in self._hub.nodes:
-            self._node.task(self._release_apart(order.node, message.verdict))
+            self._node.task(self._write(partial(self._node.run.release, order.node, message.verdict)))
         self._hub.send(message, order.node)
         if order.node in (None, "main"):
             self._node.feed(message)
@@ -194,10 +219,25 @@ class MainSide:
         for node in order.released:
             self._send(Send(Conclude(clusters.released(self.cluster.wanted)), node))
 
-    async def _release_apart(self, node: str, verdict: Verdict) -> None:
-        """A node without a channel reads in the work dir that it may go."""
-        with suppress(StoreError):  # it then goes when the run ends
-            await insist(lambda: self._node.run.release(node, verdict))
+    async def _write(self, call: Callable[[], object]) -> None:
+        """Something for nodes without a channel to read; a sign tells them that it is there."""
+        try:
+            await insist(call)
+        except StoreError as error:
+            # Those that have a channel were told already, and the run must not end for the others.
+            self._node.say(f"nodes without a control channel cannot be told: {error.message}")
+        self._tell_apart()
+
+    def _tell_apart(self) -> None:
+        """Shows nodes without a channel, if there are any, that there is something new to read."""
+        if self._apart.known:
+            self._signs_left += 1
+            self._node.task(self._leave_sign(self._node.record.incarnation * LIFE + self._signs_left))
+
+    async def _leave_sign(self, number: int) -> None:
+        with suppress(StoreError):
+            await insist(lambda: self._node.run.leave_sign("main", number, number))
+            await insist(lambda: self._node.run.take_sign_away("main", number - 1))
 
     # --- another size ------------------------------------------------------------------------------------
 
@@ -205,12 +245,14 @@ class MainSide:
         self._node.task(self._look_now())
 
     async def _look_now(self) -> None:
-        with suppress(StoreError):  # the next look, within a second, says so if it goes on
-            await self._look_for_scale()
+        with suppress(StoreError):  # the next look says so if it goes on
+            await self._look_around()
 
-    async def _look_for_scale(self) -> None:
+    async def _heed_scale(self, request: str) -> None:
         workers = self._node.job.workers
-        if workers.elastic and (wanted := await asyncio.to_thread(self._node.run.wanted)) is not None:
+        if workers.elastic and request > self._scale_seen:
+            wanted = await ask(self._node.run.wanted_by, request)
+            self._scale_seen = request
             self._feed(Scale(min(max(wanted, workers.min), workers.max)))
 
     async def _release(self, nodes: tuple[str, ...]) -> None:
@@ -247,7 +289,7 @@ class MainSide:
         self._hub.send(message, node)
         # One whose connection broke is told when it comes back, unless it is lost by then.
         peer = self.cluster.peers.get(node)
-        return node in self._hub.nodes or (peer is not None and peer.alive and node not in self._beats)
+        return node in self._hub.nodes or (peer is not None and peer.alive and node not in self._apart.known)
 
     def _tell_conductor(self, before: Cluster) -> None:
         if self._conductor is None or before.generation != self.cluster.generation:
@@ -314,35 +356,46 @@ class MainSide:
 
     async def _watch_store(self) -> None:
         """A stop file stops the run, whoever wrote it; nodes without a channel are heard of here."""
-        run, pause = self._node.run, self._node.run.store.capabilities.poll_seconds
+        outage = Outage(self._node.say, "the work dir does not answer")
         while self._verdict is None:
-            await asyncio.sleep(pause)
+            await asyncio.sleep(next(self._looks))
             try:
-                if (request := await asyncio.to_thread(run.stop_request)) is not None:
-                    self.stop(str(request.get("why") or "a stop file was found"))
-                    continue
-                await self._look_for_scale()
-                if len(self._hub.nodes) < len(clusters.expected(self.cluster)) or self._apart():
-                    await self._hear_through_store()
+                await self._look_around()
+                outage.over()
             except StoreError as error:
-                self._node.say(f"the work dir does not answer: {error.message}")
+                outage.began(error)
 
-    async def _hear_through_store(self) -> None:
-        for record in await asyncio.to_thread(self._node.run.apart):
-            if record.node in self._hub.nodes or record.role == "main":
-                continue
-            if record.state == "ended" and record.verdict:
-                # It left without a channel, or broke before it had met us.
-                self._feed(Left(record.node, record.verdict))
-            elif record.link == "store":
-                self._hear_record(record)
+    def _quick_looks(self) -> Iterator[float]:
+        return delays(slowest=self._pace.look, first=_FIRST_LOOK, spread=0.0)
 
-    def _hear_record(self, record: NodeRecord) -> None:
-        beat, since = self._beats.get(record.node, (-1, 0.0))
-        now = time.monotonic()
-        if record.beat != beat:
-            self._beats[record.node] = (record.beat, now)
-        elif now - since > _STALE:
+    async def _look_around(self) -> None:
+        run = self._node.run
+        signs = await ask(run.signs)
+        if signs.stop:
+            request = await ask(run.stop_request) or {}
+            self.stop(str(request.get("why") or "a stop file was found"))
+            return
+        await self._heed_scale(signs.scale)
+        await self._hear_signs(signs)
+
+    async def _hear_signs(self, signs: Signs) -> None:
+        known = set(self._apart.known)
+        if await self._apart.look(signs, self._hub.nodes.keys()):
+            self._looks = self._quick_looks()
+        for heard in [*self._apart.known.values()]:
+            self._hear_apart(heard)
+        if self._apart.known.keys() - known:
+            self._tell_apart()  # what was written before we knew of them
+
+    def _hear_apart(self, heard: Heard) -> None:
+        record = heard.record
+        if record.state == "ended" and record.verdict:
+            # It left without a channel, or broke before it had met us.
+            self._feed(Left(record.node, record.verdict))
+            return
+        if record.link != "store":
+            return
+        if self._apart.silent(heard):
             self._feed(clusters.Lost(record.node, f"{record.node} was lost: its record stays the same", time.time()))
             return
         facts = (record.address, record.processes, record.ports, record.incarnation)
@@ -355,7 +408,7 @@ class MainSide:
         elif record.done:
             self._feed(Done(record.node, record.generation))
 
-    def _apart(self) -> set[str]:
+    def _out_of_reach(self) -> set[str]:
         """The nodes that are reached through the work dir alone."""
         alive = {name for name, peer in self.cluster.peers.items() if peer.alive}
         return alive - {"main", *self._hub.nodes}
@@ -378,7 +431,9 @@ class MainSide:
             # The result first: whoever sees that we have ended looks for it.
             if result and not node.quit_quietly:
                 await self._write_down(result)
-            await insist(partial(node.run.write_node, node.next_record()))
+            await node.keeping.finish(unheard=False)
+            if self._copying:
+                await self._copying
         finally:
             if self._conductor:
                 self._conductor.close()
@@ -396,25 +451,28 @@ class MainSide:
     async def _break_off(self, verdict: Verdict) -> None:
         """Main broke by itself. Even if it never got as far as to be seen, the others must not wait for it."""
         if self._node.life.main is None:
-            latest = await asyncio.to_thread(self._node.run.latest_main)
+            latest = await insist(self._node.run.latest_main)
             generation = latest.generation + 1 if latest else 1
             config = MainConfig("main", self._node.life.address, self._control_port, generation)
-            await asyncio.to_thread(self._node.run.publish_main, config)
+            await insist(partial(self._node.run.publish_main, config))
         self._verdict = verdict
         self._hub.send(Conclude(verdict))
 
     async def _farewell(self) -> None:
         """Waits until every node that is alive has said its last word, or has had time enough."""
-        until = time.monotonic() + _FAREWELL
+        # Who has no channel may see the end only when it next looks for it.
+        longest = _FAREWELL + (self._pace.look_apart if self._pace.billed and self._out_of_reach() else 0.0)
+        until = time.monotonic() + longest
+        pauses = delays(slowest=self._pace.look / 4 if self._pace.billed else 0.5, first=0.5)
         while time.monotonic() < until and any(
             peer.alive for name, peer in self.cluster.peers.items() if name != "main"
         ):
             self._left.clear()
-            if apart := self._apart():
+            if apart := self._out_of_reach():
                 with suppress(StoreError):  # it may answer the next time; the farewell has its bound
-                    await self._hear_through_store()
+                    await self._hear_signs(await ask(self._node.run.signs))
             try:
-                await asyncio.wait_for(self._left.wait(), 0.5 if apart else until - time.monotonic())
+                await asyncio.wait_for(self._left.wait(), next(pauses) if apart else until - time.monotonic())
             except asyncio.TimeoutError:
                 continue
 

@@ -8,6 +8,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+from ..workdir.segments import SegmentWriter
+from .pace import Pace
+
 
 class Usage:
     """CPU and memory of the node's process tree, and the machine's network traffic, between two looks."""
@@ -51,6 +54,42 @@ class Usage:
     def _traffic(self) -> tuple[float, float]:
         counters = self._psutil.net_io_counters()
         return (float(counters.bytes_sent), float(counters.bytes_recv)) if counters else (0.0, 0.0)
+
+
+class MetricsOut:
+    """Usage and reports on their way into the run's folder: soon, unless each request there costs money.
+
+    Then what a script reports waits a little at first and longer while it goes on, and usage waits for it.
+    """
+
+    _SOON = 5.0
+
+    def __init__(self, writer: SegmentWriter, pace: Pace, now: float) -> None:
+        self._writer, self._pace = writer, pace
+        self._wait = min(self._SOON, pace.reports)
+        self._sent_at = now
+        self._report_at: float | None = None
+
+    def add_usage(self, sample: dict[str, Any]) -> None:
+        self._writer.add(json.dumps(sample).encode())
+
+    def add_report(self, record: dict[str, Any], now: float) -> None:
+        self._writer.add(json.dumps(record).encode())
+        if self._report_at is None:
+            self._report_at = now
+            if now - self._sent_at > self._pace.reports:
+                self._wait = min(self._SOON, self._pace.reports)
+
+    def due(self, now: float) -> bool:
+        reported = self._report_at is not None and now - self._report_at >= self._wait
+        return reported or now - self._sent_at >= self._pace.usage
+
+    def flush(self, now: float) -> None:
+        """Blocks. On an error all of it is kept for the next time."""
+        self._writer.flush()
+        if self._report_at is not None:
+            self._wait = min(2 * self._wait, self._pace.reports)
+        self._sent_at, self._report_at = now, None
 
 
 class Reports:

@@ -12,6 +12,8 @@ from ..frameworks.base import Framework
 from ..spec.job import Job
 from ..workdir.bundle import fetch_code
 from ..workdir.home import temporary_folder
+from ..workdir.inputs import Share, lay_out
+from ..workdir.progress import lines
 from ..workdir.run import RunFolder
 from .gpus import count_gpus
 from .python import check_framework, environment, interpreter
@@ -42,24 +44,41 @@ def prepare(settings: Settings, run: RunFolder, job: Job, framework: Framework, 
     for folder in filter(None, (outputs, checkpoints)):
         with suppress(OSError):  # an image may forbid it; a script that leaves something then says so itself
             folder.mkdir(parents=True, exist_ok=True)
-    lay_out_inputs(job, code)
+    lay_out_inputs(job, code, framework, settings.node, say)
     return Ground(code, python, framework.processes(job, count_gpus()))
 
 
-def lay_out_inputs(job: Job, code: Path) -> None:
+def lay_out_inputs(job: Job, code: Path, framework: Framework, node: str | None, say: Callable[[str], None]) -> None:
     """Each input stands at `inputs/<name>` in the script's folder."""
-    for name, source in job.inputs.items():
+    for name, one in job.inputs.items():
         place = code / "inputs" / name
         place.parent.mkdir(parents=True, exist_ok=True)
         if not place.exists():
-            place.symlink_to(Path(source).absolute())
+            share = share_of(job, framework, node) if one.shard else None
+            lay_out(name, one.source, place, share, say)
+
+
+def share_of(job: Job, framework: Framework, node: str | None) -> Share | None:
+    """Which share of a sharded input is this node's. One that does not compute has all: it may look at any."""
+    first = 1 if framework.main_computes(job) else 0
+    if node == "main":
+        return Share(0, job.workers.max + 1) if first else None
+    role, _, number = (node or "").rpartition("-")
+    if role == "ps":
+        return None
+    if role != "worker" or not number.isdecimal() or not 1 <= int(number) <= job.workers.max:
+        raise NodeError(
+            f"a node called {node!r} has no share of a sharded input",
+            f"Call it worker-1 to worker-{job.workers.max} (MUSTER_NODE), or give it a RANK.",
+        )
+    return Share(int(number) - 1 + first, job.workers.max + first)
 
 
 def _code(settings: Settings, run: RunFolder, job: Job, say: Callable[[str], None]) -> Path:
     if settings.code:
         place = settings.folder / "code"
         if not place.exists():
-            fetch_code(run.store, settings.code, place)
+            fetch_code(run.store, settings.code, place, lines(say, "fetching the code"))
         return place
     if job.code and not job.code.startswith("image:"):  # as only an environment says it: a launcher fetches itself
         from ..workdir.fetching import fetch_to

@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ..errors import MusterError, NodeError, StoreError
+from ..errors import MusterError, NodeError, StoreBusy, StoreError
 from ..frameworks.base import Command, Framework, Scene
 from ..frameworks.registry import framework
 from ..spec.job import Job
@@ -24,27 +24,30 @@ from ..workdir.run import RunFolder
 from ..workdir.segments import SegmentWriter
 from . import life as lives
 from . import tree
+from .asking import ask
 from .capture import Capture
 from .guardian import ENDING_SIGNALS
 from .homebound import Homebound
+from .keeping import Keeping
 from .life import Life, Phase
 from .lines import LogOut
 from .messages import Dismiss, Hire, HireEnded, ToNode
+from .outage import Outage
+from .pace import Pace
 from .ports import Reserved, interface_of, own_address
 from .preparing import Ground, prepare
 from .processes import Exit, Processes, Running
 from .settings import Settings
 from .sides import Side
 from .surroundings import process_environment
+from .waiting import AWAY, delays
 
 _TICK = 0.25
 """How exactly deadlines are kept."""
-_LAST_WORDS = 120.0
+_LAST_WORDS = 600.0
 """Seconds to hear the others out and to write the end down."""
-_SETTLE_TRIES, _SETTLE_PAUSE = 6, 5.0
-"""How often, and after how many seconds, a checkpoint that cannot be had now is asked for again."""
-_BEAT = 5.0
-"""Seconds between two writings of the node's record while nothing changes."""
+_SETTLE, _SETTLE_PAUSE = 30.0, 5.0
+"""For how long, and after how many seconds, a checkpoint that cannot be had now is asked for again."""
 
 
 class Node:
@@ -59,8 +62,7 @@ class Node:
         self.quit_quietly = False
         """The launch was given up half way: no result is written, so that it can be resumed."""
         self._over = asyncio.Event()
-        self._dirty = asyncio.Event()
-        self._apart = False
+        self.keeping = Keeping(self)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._hires: dict[str, Running] = {}
         self._hired: set[str] = set()
@@ -88,8 +90,7 @@ class Node:
 
     async def live(self, watch: int) -> int:
         """Lives the whole life. `watch` becomes readable when the guardian is gone."""
-        log_store = SegmentWriter(self.run.store, f"{self.run.run}/logs/{self.record.node}")
-        self.logs = LogOut(log_store, self.side.show)
+        self.logs = LogOut(self._log_stream(), self.side.show, Pace(self.run.store.capabilities).steps)
         secret_values = tuple(self.settings.secrets.values())
         self.capture = Capture(self.record.node, self.logs.add, secret_values, self.record.incarnation)
         complaint = self.framework.complaint
@@ -99,13 +100,19 @@ class Node:
         self._listen(watch)
         self.task(self.logs.ship())
         self.task(self._tick())
-        self.task(self._keep_record())
+        self.task(self.keeping.keep())
         self.feed(lives.Claimed())
         await self._over.wait()
         code = await asyncio.wait_for(self.side.close(self.life.verdict), _LAST_WORDS)
         for task in self._tasks:
             task.cancel()
         return code
+
+    def _log_stream(self) -> SegmentWriter:
+        # A name that nobody had before has no segments, and need not look for them.
+        first = 1 if self.record.incarnation == 1 else None
+        spill = self.settings.folder / "log.waiting"
+        return SegmentWriter(self.run.store, self.run.at("logs", self.record.node), first=first, spill=spill)
 
     def feed(self, event: lives.Event) -> None:
         """One event in; its actions are under way when this returns."""
@@ -114,7 +121,7 @@ class Node:
         if self.life.phase is not before.phase:
             self.capture.step(f"{before.phase.value} → {self.life.phase.value}: {self.life.reason}")
         if self.life is not before:
-            self._dirty.set()
+            self.keeping.changed()
         for action in actions:
             self._perform(action)
 
@@ -156,13 +163,28 @@ class Node:
         def say(text: str) -> None:
             loop.call_soon_threadsafe(self.say, text)
 
-        self.ground = await asyncio.to_thread(prepare, self.settings, self.run, self.job, self.framework, say)
+        self.ground = await self._prepared(say)
         self.homebound = Homebound(self)
         if self.record.incarnation > 1:
             with suppress(StoreError):  # the shipping that begins now tries again
                 await self.homebound.ship_complete()  # what this node had not sent when it was killed
         self.task(self.homebound.ship())
         self.feed(lives.Prepared(self.ground.processes, self.take_ports()))
+
+    async def _prepared(self, say: Callable[[str], None]) -> Ground:
+        """A work dir that is away for a while is waited for, as it is later on."""
+        outage = Outage(self.say, "the work dir does not answer")
+        until = None
+        for delay in delays(slowest=_SETTLE_PAUSE, first=0.5):
+            try:
+                return await ask(prepare, self.settings, self.run, self.job, self.framework, say)
+            except StoreBusy as error:
+                until = until or time.monotonic() + AWAY
+                if time.monotonic() > until:
+                    raise
+                outage.began(error)
+            await asyncio.sleep(delay)
+        raise AssertionError("delays never end")
 
     def find_address(self, main: str | None) -> str:
         """Our address as the others see it, now known to the life as well."""
@@ -191,16 +213,15 @@ class Node:
 
     async def _settle(self, generation: int) -> None:
         """The newest checkpoint is in place before a process starts; a work dir that is away is waited for."""
-        for left in (*range(_SETTLE_TRIES), None):
-            if not self._runs(generation):
-                return  # whoever starts next settles for itself
+        outage, began = Outage(self.say, "the newest checkpoint cannot be had yet"), time.monotonic()
+        while self._runs(generation):  # else whoever starts next settles for itself
             try:
                 await self.homebound.settle(generation)
                 return
             except StoreError as error:
-                if left is None:
+                if time.monotonic() - began > (AWAY if isinstance(error, StoreBusy) else _SETTLE):
                     raise
-                self.say(f"the newest checkpoint cannot be had yet: {error.message}")
+                outage.began(error)
                 await asyncio.sleep(_SETTLE_PAUSE)
 
     def _runs(self, generation: int) -> bool:
@@ -350,25 +371,6 @@ class Node:
             tree.reap(self.processes.pids())
 
     # --- the record --------------------------------------------------------------------------------------
-
-    async def _keep_record(self) -> None:
-        while True:
-            try:
-                await asyncio.wait_for(self._dirty.wait(), _BEAT)
-            except asyncio.TimeoutError:
-                pass
-            self._dirty.clear()
-            try:
-                await self.write_record()
-            except StoreError as error:
-                # The work dir may be back at the next beat; training goes on meanwhile.
-                self.capture.step(f"the record could not be written: {error.message}")
-
-    async def write_record(self) -> None:
-        await asyncio.to_thread(self.run.write_node, self.next_record())
-        if self.record.link == "store" and not self._apart:
-            await asyncio.to_thread(self.run.mark_apart, self.record.node)
-            self._apart = True
 
     def next_record(self) -> NodeRecord:
         """How the node stands now. Made in the loop, where all that it tells of changes."""

@@ -8,12 +8,13 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..errors import AlreadyExists, MusterError
+from ..errors import MusterError
 from .guardian import guarded
 from .settings import Settings, read_settings
 
 if TYPE_CHECKING:
     from ..workdir.run import RunFolder
+    from .outset import Outset
     from .program import Node
     from .sides import Side
 
@@ -49,33 +50,22 @@ def _program(settings: Settings, watch: int) -> int:
 
 def claimed(settings: Settings, run: RunFolder) -> Node:
     """The node with its job read and its name claimed, ready to live."""
-    import time
-
-    from ..workdir.document import JobDocument
-    from .claiming import claim
+    from .outset import set_out
     from .program import Node, first_record
 
-    job = settings.job
-    if job is None:
-        job = run.read_job().job
-    elif settings.role == "main":
-        try:
-            run.write_job(JobDocument(run=run.run, job=job, by="node", created_at=time.time()))
-        except AlreadyExists:
-            run.read_job()  # an earlier main of this run, or its launcher, has told it; ours must fit it
-    record = claim(run, first_record(settings))
-    return Node(settings, run, job, _side(settings.role), record)
+    outset = set_out(settings, run, first_record(settings))
+    return Node(settings, run, outset.job, _side(settings.role, outset), outset.record)
 
 
-def _side(role: str) -> Side:
+def _side(role: str, outset: Outset) -> Side:
     # What only main knows is loaded only there.
     if role == "main":
         from .mainside import MainSide
 
-        return MainSide()
+        return MainSide(outset)
     from .workerside import WorkerSide
 
-    return WorkerSide()
+    return WorkerSide(outset)
 
 
 def _refuse(error: MusterError) -> int:

@@ -8,25 +8,29 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from ..errors import AlreadyExists, NotFound, StoreError
+from ..errors import AlreadyExists, NotFound, StoreBusy, StoreError
+from .asking import ask
 
 T = TypeVar("T")
 
+AWAY = 180.0
+"""Seconds that a work dir may be out of reach without anything being given up: more than two minutes."""
 
-def delays(slowest: float, first: float = 0.02, growth: float = 1.5) -> Iterator[float]:
+
+def delays(slowest: float, first: float = 0.02, growth: float = 1.5, spread: float = 0.25) -> Iterator[float]:
     """Seconds to wait before each further look, without end."""
-    delay = first
+    delay = min(first, slowest)
     while True:
-        yield delay * random.uniform(0.75, 1.25)  # noqa: S311 - spreads load, guards nothing
+        yield delay * random.uniform(1 - spread, 1 + spread)  # noqa: S311 - spreads load, guards nothing
         delay = min(delay * growth, slowest)
 
 
-async def insist(call: Callable[[], T], within: float = 30.0) -> T:
+async def insist(call: Callable[[], T], within: float = AWAY) -> T:
     """The answer of a store that may be out of reach for a while; after so many seconds its error."""
     until = time.monotonic() + within
     for delay in delays(slowest=2.0, first=0.1):
         try:
-            return await asyncio.to_thread(call)
+            return await _answer(call, until)
         except (AlreadyExists, NotFound):
             raise
         except StoreError:
@@ -34,3 +38,23 @@ async def insist(call: Callable[[], T], within: float = 30.0) -> T:
                 raise
         await asyncio.sleep(delay)
     raise AssertionError("delays never end")
+
+
+async def _answer(call: Callable[[], T], until: float) -> T:
+    asking = asyncio.ensure_future(ask(call))
+    done, _ = await asyncio.wait([asking], timeout=max(until - time.monotonic(), 0.1))
+    if not done:
+        asking.cancel()
+        raise StoreBusy("the work dir did not answer in time")
+    return asking.result()
+
+
+async def happened(event: asyncio.Event, within: float) -> bool:
+    """Whether an event came in so many seconds."""
+    # Not `wait_for`, which before Python 3.12 forgets that it was cancelled if both happen at once.
+    waiting = asyncio.ensure_future(event.wait())
+    try:
+        await asyncio.wait([waiting], timeout=max(within, 0.0))
+    finally:
+        waiting.cancel()
+    return event.is_set()

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from typing import Any
 
 from ..errors import ChannelError, NotFound, StoreError
 from ..workdir.loglines import LogLine, merge
 from ..workdir.records import MainConfig, Result
 from ..workdir.run import RunFolder
-from ..workdir.segments import read_backwards
+from .asking import ask
 from .capture import BLOCK
 from .channel import BEAT, WATCHER, Channel, connect
+from .stored import Stored
 from .waiting import delays
 
 _CONNECT = 3.0
 _LOOK = 0.5
-"""Seconds between two looks at the folder while main cannot be reached."""
+"""Seconds between two looks at the folder while main cannot be reached, where they cost nothing."""
+_AGAIN = 5
+"""To find main, and to try its port, costs as much as so many looks, and is done so much less often."""
 
-_ATTEMPT, _ATTEMPTS = 0.25, 9
-"""Seconds between, and number of, the looks for lines that are missing in between: twice a segment's longest wait."""
+_ATTEMPT, _WAITS = 0.25, 2.25
+"""Seconds between two looks for lines that are missing in between, at first; and for how many of a segment's longest
+waits it is looked for them."""
 
 OnLines = Callable[[list[LogLine]], None]
 OnState = Callable[[dict[str, Any]], None]
@@ -31,7 +35,10 @@ class Tail:
     """The lines of a run, each once, however often and by whichever way they come."""
 
     def __init__(self, run: RunFolder, on_lines: OnLines) -> None:
-        self._run, self._on_lines = run, on_lines
+        self._on_lines, self._stored = on_lines, Stored(run)
+        self._patience = run.store.capabilities.poll_seconds
+        self.shown = 0
+        """How many lines were shown so far."""
         self._last: dict[str, int] = {}
         self._held: list[LogLine] | None = None
         self.gapped = False
@@ -57,22 +64,23 @@ class Tail:
         return self._catch_up()
 
     async def _catch_up(self) -> None:
-        for attempt in range(_ATTEMPTS):
+        until = asyncio.get_running_loop().time() + _WAITS * self._patience
+        for delay in delays(slowest=self._patience / 2, first=_ATTEMPT, spread=0.0):
             try:
-                found = await asyncio.to_thread(self._stored)
+                found = await ask(self._stored.new, dict(self._last))
             finally:
                 held, self._held = self._held or [], None
             by_node: dict[str, list[LogLine]] = {}
             for line in sorted([*found, *held], key=lambda line: line.n):
                 by_node.setdefault(line.node, []).append(line)
             wholes = {node: self._whole(lines) for node, lines in by_node.items()}
-            if attempt == _ATTEMPTS - 1 or wholes == by_node:
+            if asyncio.get_running_loop().time() >= until or wholes == by_node:
                 self._show(list(merge(by_node.values())))
                 return
             # What is missing in between is with its node still; it will be in the folder when its segment is due.
             self._show(list(merge(wholes.values())))
             self._held = [line for node, lines in by_node.items() for line in lines[len(wholes[node]) :]]
-            await asyncio.sleep(_ATTEMPT)
+            await asyncio.sleep(delay)
 
     def _whole(self, lines: list[LogLine]) -> list[LogLine]:
         """The lines of a node up to the first gap."""
@@ -83,17 +91,6 @@ class Tail:
             last = max(last, line.n)
         return lines
 
-    def _stored(self) -> list[LogLine]:
-        found: list[LogLine] = []
-        for node in self._run.store.list_names(self._run.at("logs/")):
-            last = self._last.get(node, 0)
-            for segment in read_backwards(self._run.store, self._run.at("logs", node)):
-                lines = [LogLine.decode(line) for line in segment]
-                found += [line for line in lines if line.n > last]
-                if lines and lines[0].n <= last + 1:
-                    break
-        return found
-
     def _show(self, lines: list[LogLine]) -> None:
         fresh = []
         for line in lines:
@@ -101,6 +98,7 @@ class Tail:
                 self._last[line.node] = line.n
                 fresh.append(line)
         if fresh:
+            self.shown += len(fresh)
             self._on_lines(fresh)
 
 
@@ -108,19 +106,51 @@ async def watch(
     run: RunFolder, tail: Tail, on_state: OnState, alive: Callable[[], bool] | None = None
 ) -> Result | None:
     """Shows lines and states until the run has a result, or until `alive` says that nothing more will come."""
-    pauses = delays(slowest=_LOOK)
+    looks = _Looks(run)
     while True:
-        result = await asyncio.to_thread(run.result)
-        if result is None and (alive is None or alive()):
-            config = await asyncio.to_thread(run.latest_main)
-            if config is None or not await _listen(run, config, tail, on_state):
-                await tail.catch_up()
-                await asyncio.sleep(next(pauses))
+        result = await ask(run.result)
+        if result is None and (alive is None or await ask(alive)):
+            if looks.may_listen() and await _heard(run, tail, on_state):
+                looks = _Looks(run)
             else:
-                pauses = delays(slowest=_LOOK)
+                before = tail.shown
+                await tail.catch_up()
+                await looks.pause(quick=tail.shown > before)
             continue
         await tail.catch_up()
-        return result or await asyncio.to_thread(run.result)
+        return result or await ask(run.result)
+
+
+class _Looks:
+    """The looks of one whom main does not reach: quick while something comes, and seldom where they cost money."""
+
+    def __init__(self, run: RunFolder) -> None:
+        able = run.store.capabilities
+        self._slowest = able.poll_seconds if able.billed else _LOOK
+        self._often = not able.billed
+        self._pauses, self._listens = self._anew(), delays(self._slowest * _AGAIN, first=_LOOK)
+        self._listen_at = 0.0
+
+    def may_listen(self) -> bool:
+        """Whether it is time to look for main, and to try its port."""
+        now = asyncio.get_running_loop().time()
+        if not self._often and now < self._listen_at:
+            return False
+        self._listen_at = now + next(self._listens)
+        return True
+
+    async def pause(self, quick: bool) -> None:
+        if quick:
+            self._pauses = self._anew()
+        await asyncio.sleep(next(self._pauses))
+
+    def _anew(self) -> Iterator[float]:
+        return delays(slowest=self._slowest)
+
+
+async def _heard(run: RunFolder, tail: Tail, on_state: OnState) -> bool:
+    config = await ask(run.latest_main)
+    return config is not None and await _listen(run, config, tail, on_state)
 
 
 async def _listen(run: RunFolder, config: MainConfig, tail: Tail, on_state: OnState) -> bool:
@@ -151,7 +181,7 @@ async def _listen(run: RunFolder, config: MainConfig, tail: Tail, on_state: OnSt
 
 
 async def _connect(run: RunFolder, config: MainConfig) -> Channel:
-    key = await asyncio.to_thread(run.key)
+    key = await ask(run.key)
     return await connect(config.address, config.control_port, key, WATCHER + secrets.token_hex(4), _CONNECT)
 
 
@@ -162,7 +192,7 @@ async def _beat(channel: Channel) -> None:
 
 
 def ask_to_stop(run: RunFolder, why: str) -> bool:
-    """Tells main at once what the stop file tells it within a second. False where it cannot be reached."""
+    """Tells main at once what the stop file tells it when it next looks. False where it cannot be reached."""
     return _tell(run, {"kind": "stop", "why": why})
 
 

@@ -19,6 +19,7 @@ def check(job: Job, facts: Facts | None, problems: Problems) -> None:
     _check_secrets(job, problems)
     _check_folders(job, problems)
     _check_roles(job, problems)
+    _check_shards(job, problems)
     for path, resources in _all_resources(job):
         _check_resources(resources, path, problems)
     if facts:
@@ -72,6 +73,13 @@ def _check_roles(job: Job, problems: Problems) -> None:
         if name != "main" and not role.computes:
             fix = "Take it out. Only `main: {computes: false}` has a meaning."
             problems.add(f"{name}.computes", f"a {name} always computes", fix)
+
+
+def _check_shards(job: Job, problems: Problems) -> None:
+    for name in (name for name, one in job.inputs.items() if one.shard):
+        if job.workers.elastic and problems.clean(f"inputs.{name}", "workers"):
+            fix = "Give the workers a fixed number, or take shard out and let the script choose by its rank."
+            problems.add(f"inputs.{name}.shard", "an elastic cluster has no fixed number of shares", fix)
 
 
 def _all_resources(job: Job) -> list[tuple[str, Resources]]:

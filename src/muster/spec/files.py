@@ -31,7 +31,7 @@ def resolve(job: Job, folder: Path) -> Job:
         entry=job.entry or _only_script(code),
         requirements=job.requirements and str(absolute(job.requirements, folder)),
         python=_interpreter(job.python, folder),
-        inputs={name: _place(text, folder) for name, text in job.inputs.items()},
+        inputs={name: replace(one, source=_place(one.source, folder)) for name, one in job.inputs.items()},
         work_dir=job.work_dir and _place(job.work_dir, folder),
     )
 

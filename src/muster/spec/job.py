@@ -32,6 +32,16 @@ class Workers:
 
 
 @dataclass(frozen=True)
+class Input:
+    """What is laid out for the script before it starts."""
+
+    source: str
+    """A path of this machine, or a URL."""
+    shard: bool = False
+    """Each computing node gets its own share of the files, instead of all of them."""
+
+
+@dataclass(frozen=True)
 class Resources:
     """What a node must have. `memory` and `disk` are bytes."""
 
@@ -75,7 +85,7 @@ class Job:
     resources: Resources = Resources()
     image: str | None = None
     requirements: str | None = None
-    inputs: Mapping[str, str] = field(default_factory=dict)
+    inputs: Mapping[str, Input] = field(default_factory=dict)
     outputs: str | None = "outputs"
     checkpoints: str | None = "checkpoints"
     ephemeral: bool = True
@@ -115,6 +125,7 @@ class Job:
         known["secrets"] = tuple(known.get("secrets", ()))
         known["python_path"] = tuple(known.get("python_path", ()))
         known["workers"] = Workers(**known.get("workers", {}))
+        known["inputs"] = {name: Input(**one) for name, one in known.get("inputs", {}).items()}
         known["resources"] = Resources(**known.get("resources", {}))
         known["roles"] = {
             name: Role(**{**role, "resources": Resources(**role.get("resources", {}))})

@@ -21,6 +21,7 @@ _REMOTE = re.compile(
 """Repositories that are no path. Nothing in them can be taken for an option, nor for a helper that git would start."""
 _REF = re.compile(r"(?![-/.])(?!.*(?:\.\.|//|@\{|\.lock$|[/.]$))[^\s~^:?*\[\\\x00-\x20\x7f]+")
 _SHA256 = re.compile(r"sha256=[0-9A-Fa-f]{64}")
+_TAG = re.compile(r"(.*)#tag=([0-9a-f]{64})", re.DOTALL)
 _LOGIN = re.compile(r"https?://[^/?#]*@|ssh://[^/@]*:[^/@]*@")
 _KEY = re.compile(r"\?(?:.*[&;])?[^=&;]*(?:sig|signature|token|secret|password|credential|key)=", re.IGNORECASE)
 
@@ -49,7 +50,8 @@ class Source(NamedTuple):
     """`git`, `web`, `bucket`, or `file` for an archive on this machine."""
     place: str
     mark: str | None = None
-    """In git the commit, branch or tag (None: the default branch); of a download the sha256 that it must have."""
+    """In git the commit, branch or tag (None: the default branch); of a download the sha256 that it must have; in a
+    bucket the tag of what a launch saw there."""
 
 
 def code_source(text: str) -> Source | None:
@@ -62,7 +64,11 @@ def code_source(text: str) -> Source | None:
     if scheme[1] in ("https", "http"):
         place, _, mark = text.partition("#")
         return Source("web", place, mark.removeprefix("sha256=").lower() or None)
-    return Source("bucket", text) if scheme[1] in BUCKETS else None
+    if scheme[1] not in BUCKETS:
+        return None
+    # As a launch pins it; any other # is part of the name.
+    pinned = _TAG.fullmatch(text)
+    return Source("bucket", pinned[1], pinned[2]) if pinned else Source("bucket", text)
 
 
 def is_git(text: str) -> bool:

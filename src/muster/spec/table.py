@@ -21,6 +21,7 @@ from .fields import (
     TextList,
     TextMap,
 )
+from .inputs import InputMap
 from .job import Job, Resources, Role
 from .locations import BUCKETS, FSSPEC, INNER, Location
 
@@ -48,11 +49,7 @@ ENV = TextMap(
 )
 CODE = Location(("file", *BUCKETS), code=True)
 WORK_DIR = Location(("file", *BUCKETS), rarer=("memory", *FSSPEC))
-INPUTS = TextMap(
-    names=FOLDER_NAME,
-    values=Location(("file", *BUCKETS, "https"), rarer=("http", *FSSPEC)),
-    expected="a mapping of names to places",
-)
+INPUTS = InputMap(FOLDER_NAME, Location(("file", *BUCKETS, "https"), rarer=("http", *FSSPEC)))
 
 RESOURCES = Section(
     (

@@ -1,0 +1,88 @@
+"""What a run costs in requests where each costs money, counted; and what becomes of it while the store is away."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from benchmarks.simulated import totals
+
+from tests.harness import PLUGINS
+from tests.node.rehearsed import LINES, MINUTES
+
+ROOT = Path(__file__).parents[2]
+A_MINUTE = 6
+"""Requests that an idle node may make."""
+
+
+def program(module: str, *words: str | Path) -> Any:
+    """What a program of nodes prints."""
+    env = {**os.environ, "PYTHONPATH": str(PLUGINS)}
+    argv = [sys.executable, "-m", module, *map(str, words)]
+    done = subprocess.run(argv, cwd=ROOT, env=env, capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("nodes", [2, 40])
+def test_a_worker_is_ready_after_five_requests_however_many_there_are(nodes: int) -> None:
+    met = program("benchmarks.simulated", str(nodes), "0.0")
+    main = met["requests"].pop("main")
+    # Its name, its job, the key, main, and whether there is a checkpoint: all but the last at once.
+    least = {"create": 1, "get": 3, "list": 1}
+    assert least in met["requests"].values()
+    for counts in met["requests"].values():
+        # Its record once more, and its first steps, where it was not ready within seconds.
+        assert {**counts, "put": 0} == {**least, "put": 0}
+        assert counts.get("put", 0) <= 2
+    # Name and generation; job, key and whether the run is over; asked for before it came, and checkpoints. Then looks.
+    assert (main["create"], main["get"]) == (2, 3)
+    assert main["put"] <= 5
+    assert main["list"] <= 2 + 6
+
+
+@pytest.mark.slow
+def test_an_idle_cluster_makes_at_most_six_requests_per_node_and_minute(tmp_path: Path) -> None:
+    seen = program("tests.node.rehearsed", "idle", tmp_path)
+    for name, count in totals(seen["idle"]).items():
+        assert count <= A_MINUTE * MINUTES, seen["idle"][name]
+    with_channel = [totals(seen["idle"])[f"worker-{number}"] for number in (1, 2, 3)]
+    assert max(with_channel) <= 2 * MINUTES
+    # One listing shows main all that may be asked of it, so it needs no more than one, or two, to see a stop file.
+    assert 1 <= seen["looks"] <= 2
+    assert set(seen["ends"].values()) == {"stop-requested"}
+
+
+@pytest.mark.slow
+def test_nodes_whose_main_is_gone_see_a_stop_file_themselves(tmp_path: Path) -> None:
+    ends = program("tests.node.rehearsed", "orphans", tmp_path)
+    assert ends == {"worker-1": "stop-requested", "worker-2": "stop-requested"}
+
+
+@pytest.mark.slow
+def test_one_who_follows_a_run_through_the_store_alone_looks_less_often_while_nothing_comes(tmp_path: Path) -> None:
+    seen = program("tests.node.rehearsed", "follower", tmp_path)
+    assert seen["shown"] == [1, 2, 3]
+    counts = seen["requests"]
+    # A listing and a get of the result each time, of which there are five in a minute; main is tried once in that.
+    assert counts["list"] <= 7 * MINUTES
+    assert counts["get"] <= 8 * MINUTES
+    assert set(counts) == {"list", "get"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ["fails", "hangs"])
+def test_a_node_that_loses_the_store_loses_nothing_and_trains_on(case: str, tmp_path: Path) -> None:
+    seen = program("tests.node.rehearsed", case, tmp_path)
+    assert seen["refused"]
+    assert (seen["lines"], seen["whole"]) == (LINES + 1, True)
+    assert (seen["spilled"], seen["bounded"]) == (True, True)
+    assert (seen["exit"], seen["result"], seen["record"]) == (0, "script-ended", "ended")
+    assert seen["outputs"] == "made while the store was away"
+    assert seen["reported"] == [{"loss": 0.5}]
+    assert seen["threads"] == 8
