@@ -17,6 +17,7 @@
     └── StoreError                  the work dir could not be read or written
         ├── AlreadyExists           a create-only put found the key taken
         ├── NotFound                there is nothing under this key
+        ├── ObjectChanged           it was written anew while it was read
         ├── StoreBusy               it does not answer, or not now: another attempt may do
         └── AccessDenied            it knows no such user, or lets this one not do that
 
@@ -132,6 +133,10 @@ class AlreadyExists(StoreError):
 
 class NotFound(StoreError):
     """There is nothing under this key."""
+
+
+class ObjectChanged(StoreError):
+    """It was written anew while it was read."""
 
 
 class StoreBusy(StoreError):

@@ -259,6 +259,11 @@ def record(plan: Plan, say: Say, progress: Progress = unseen) -> str:
         return _record(plan, Path(plan.code.source) if plan.code else None, say, progress)
     if (source := code_source(plan.code.source)) and source.kind == "bucket":
         return _record(_with_bucket_code(plan, source.place), None, say, progress)
+    from .workdir.known_sources import known_code
+
+    if known := known_code(open_store(plan.work_dir), plan.code.source, plan.job.entry):
+        say(f"{plan.code.source} is in the work dir already")
+        return _record(plan.with_code(CodePlan(plan.code.source, known.digest, known.files, known.bytes)), None, say)
     from .workdir.fetching import fetched
     from .workdir.scan import scan
 
@@ -276,26 +281,27 @@ def _with_bucket_code(plan: Plan, place: str) -> Plan:
     return replace(plan, job=replace(plan.job, code=code), code=CodePlan(code, "", files, size))
 
 
-def _record(plan: Plan, source: Path | None, say: Say, progress: Progress) -> str:
+def _record(plan: Plan, source: Path | None, say: Say, progress: Progress = unseen) -> str:
     job = plan.job
     run_id = new_run_id(job.name)
     store = open_store(plan.work_dir)
     folder = RunFolder(store, run_id)
-    code = None
+    code = CodeRef(plan.code.digest, plan.code.files, plan.code.bytes) if plan.code and plan.code.digest else None
     if plan.code and source:
         from .workdir.bundle import store_code
+        from .workdir.known_sources import remember_code
 
         say(f"bundling {plan.code.files} files, {plan.code.bytes:,} bytes")
         code = store_code(
             store, source, job.name, expected=plan.code.digest, ignore=plan.code.ignored, progress=progress
         )
+        remember_code(store, plan.code.source, code)
     if plan.requirements:
         folder.write_requirements(Path(plan.requirements).name, Path(plan.requirements).read_bytes())
     folder.make_key()
     folder.write_plan(plan.to_json())
     now = time.time()
-    reference = CodeRef(code.digest, code.files, code.bytes) if code else None
-    folder.write_job(JobDocument(run=run_id, job=job, by="launcher", created_at=now, code=reference))
+    folder.write_job(JobDocument(run=run_id, job=job, by="launcher", created_at=now, code=code))
     remember(IndexEntry(run_id, plan.work_dir, plan.target, now))
     return run_id
 

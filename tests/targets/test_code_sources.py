@@ -128,10 +128,25 @@ def test_a_branch_is_written_down_as_the_commit_it_was(muster: Muster, made: Rep
     assert plans[0]["code"]["digest"] != plans[1]["code"]["digest"]
 
 
+def test_a_commit_that_the_work_dir_has_is_neither_fetched_nor_sent_again(
+    muster: Muster, made: Repository, served: Web
+) -> None:
+    source = f"git+{served.url('/git/made')}#{made.git('rev-parse', 'HEAD').strip()}"
+    muster("run", job(muster, source))
+    first, asked = muster.run_id(), len(served.asked)
+    assert asked
+    sent = sorted(path for path in (muster.runs / "code").rglob("*") if path.is_file())
+    done = muster("run", job(muster, source))
+    assert "is in the work dir already" in done.stderr
+    assert len(served.asked) == asked
+    assert sorted(path for path in (muster.runs / "code").rglob("*") if path.is_file()) == sent
+    assert texts_of(muster, muster.run_id((first,))) == texts_of(muster, first)
+
+
 def test_the_same_code_from_git_and_from_a_folder_is_one_bundle(muster: Muster, made: Repository) -> None:
     muster("run", job(muster, f"git+file://{made.folder}#main", workers=0))
     muster("run", job(muster, str(made.folder), workers=0))
-    assert len(list((muster.runs / "code").iterdir())) == 1
+    assert len([path for path in (muster.runs / "code").iterdir() if path.is_file()]) == 1
 
 
 @pytest.mark.parametrize("framework", ["plain", pytest.param("dask", marks=pytest.mark.slow)])

@@ -146,6 +146,12 @@ def test_a_run_that_nobody_can_read_takes_force(store: Line) -> None:
     assert holding(store, "strange", NOW).may is May.FORCED
     with store.away(), pytest.raises(StoreBusy):
         holding(store, "strange", NOW)
+    ended(store, "cut-short")
+    store.put("cut-short/result.json", b"{")
+    found = holding(store, "cut-short", NOW)
+    assert found.may is May.FORCED
+    remove(store, found)
+    assert keys(store, "cut-short") == []
 
 
 def test_what_is_no_run_is_not_looked_at_any_further(store: Line) -> None:

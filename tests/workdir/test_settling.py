@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from muster.errors import StoreError
+from muster.errors import StoreBusy, StoreError
 from muster.workdir.counting import CountingStore
 from muster.workdir.memory import MemoryStore
 from muster.workdir.records import Member
 from muster.workdir.run import RunFolder
 from muster.workdir.units import Heard
 from tests.workdir.desk import Clock, Desk
+from tests.workdir.lines import Line, Meeting
 
 pytestmark = pytest.mark.unit
 
@@ -498,3 +499,22 @@ def test_old_manifests_are_not_laid_out(desks: Desks, store: CountingStore) -> N
     late = desks("worker-1")
     assert late.settle() == []
     assert late.tree() == {}
+
+
+def test_the_files_of_one_come_side_by_side_and_one_that_is_lost_leaves_nothing(clock: Clock, tmp_path: Path) -> None:
+    line = Line(parallel=4)
+    writer = Desk(line, tmp_path / "first")
+    writer.now = clock
+    writer.step("step-1", **{f"shard-{number}": "1" for number in range(8)})
+    writer.shipper.finish()
+    fresh = Desk(line, tmp_path / "second")
+    line.refuses = lambda kind, key: StoreBusy("no connection") if key.endswith("shard-6") else None
+    with pytest.raises(StoreBusy):
+        fresh.settle()
+    assert list(fresh.folder.iterdir()) == []
+    line.refuses = lambda kind, key: None
+    line.meets["get_file"] = Meeting(4)
+    line.most = 0
+    fresh.settle()
+    assert len(fresh.tree()) == 8
+    assert line.most == 4

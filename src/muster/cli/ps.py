@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import click
 
 from ..errors import MusterError
+from ..spec.units import age_text
 from ..workdir.index import IndexEntry, entries
 from ..workdir.names import list_runs
 from ..workdir.opening import open_store
@@ -53,14 +54,7 @@ def _folder(entry: IndexEntry) -> RunFolder:
 def _row(view: RunView) -> str:
     end = view.result
     told = f"{end.end.value}, exit code {end.exit_code}" if end else ""
-    age = _age(time.time() - view.job.created_at)
+    age = age_text(time.time() - view.job.created_at)
     return (
         f"{view.run:<32} {view.state:<10} {view.job.job.framework:<10} {len(view.nodes):>5} {age:>8}  {told}".rstrip()
     )
-
-
-def _age(seconds: float) -> str:
-    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
-        if seconds >= size:
-            return f"{seconds / size:.0f}{unit}"
-    return f"{max(seconds, 0):.0f}s"

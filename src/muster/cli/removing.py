@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, TypeVar
 import click
 
 from ..errors import RemovalError
-from ..spec.units import size_text
-from ..workdir.retention import Holding, age_text
+from ..spec.units import age_text, size_text
+from ..workdir.retention import Holding
 from .choosing import as_json
 
 Command = TypeVar("Command", bound=Callable[..., Any])

@@ -161,10 +161,10 @@ class WorkerSide:
 
     async def _watch_store(self) -> None:
         while True:
+            # What main tells over the channel comes sooner, and we must not be ahead of it with an end of our own.
+            await asyncio.sleep(min(_FIRST_LOOK, self._pace.look) if self._link.connected else next(self._looks))
             if self._link.connected:
-                await asyncio.sleep(min(_FIRST_LOOK, self._pace.look))
                 continue
-            await asyncio.sleep(next(self._looks))
             try:
                 await self._look()
                 self._outage.over()

@@ -80,3 +80,11 @@ def _rounded(number: Decimal) -> Decimal:
 
 def _quoted(words: str) -> str:
     return repr(words if len(words) <= 40 else words[:37] + "...")
+
+
+def age_text(seconds: float) -> str:
+    """A time that has passed, in its largest unit."""
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds >= size:
+            return f"{seconds // size:.0f}{unit}"
+    return f"{max(seconds, 0):.0f}s"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -11,7 +10,8 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, Protocol, TypeVar
 
-from ..errors import AlreadyExists, NotFound, StoreBusy, StoreError
+from ..errors import AlreadyExists, NotFound, ObjectChanged, StoreBusy, StoreError
+from .again import patiently, waits
 from .escapes import escaped, unescaped
 from .files import appearing, pwrite_all
 from .store import Capabilities, Entry, check_key, may_begin_keys, names_below
@@ -23,8 +23,8 @@ PART = 8 << 20
 PATIENCE = 15.0
 """Seconds in which a bucket that is busy or out of reach is asked again. Callers that can wait longer do so."""
 DELETED_AT_ONCE = 1000
-_FIRST_WAIT = 0.1
-_LONGEST_WAIT = 4.0
+_ATTEMPTS = 5
+"""How often an object is begun anew that another writes to while we read it."""
 
 
 class Part(NamedTuple):
@@ -38,8 +38,8 @@ class Part(NamedTuple):
 class Bucket(Protocol):
     """What one kind of object store does in its own way.
 
-    Names are whole: prefix and key, escaped. Errors are `NotFound`, `AlreadyExists`, `StoreBusy` for what may pass
-    by itself, and `StoreError` with a fix for what will not.
+    Names are whole: prefix and key, escaped. Errors are `NotFound`, `AlreadyExists`, `ObjectChanged`, `StoreBusy` for
+    what may pass by itself, and `StoreError` with a fix for what will not.
     """
 
     @property
@@ -53,7 +53,7 @@ class Bucket(Protocol):
         """Puts the content of a file, in parts where it is large."""
 
     def get(self, name: str, start: int, size: int, tag: str = "") -> Part:
-        """Content from `start` on. With a tag only of that version, else `StoreBusy`."""
+        """Content from `start` on. With a tag only of that version, else `ObjectChanged`."""
 
     def mark(self, name: str) -> str:
         """The mark that `put` kept beside an object; empty if it has none."""
@@ -121,17 +121,21 @@ class BucketStore:
 
     def get(self, key: str) -> bytes:
         name = self._name(key)
-        first = self._first(key, name)
-        if len(first.data) == first.total:
-            return first.data
-        content = bytearray(first.total)
-        content[: len(first.data)] = first.data
 
-        def keep(start: int, data: bytes) -> None:
-            content[start : start + len(data)] = data
+        def read() -> bytes:
+            first = self._first(key, name)
+            if len(first.data) == first.total:
+                return first.data
+            content = bytearray(first.total)
+            content[: len(first.data)] = first.data
 
-        self._rest(key, name, first, keep)
-        return bytes(content)
+            def keep(start: int, data: bytes) -> None:
+                content[start : start + len(data)] = data
+
+            self._rest(key, name, first, keep)
+            return bytes(content)
+
+        return _of_one_version(read)
 
     def get_range(self, key: str, start: int, size: int) -> bytes:
         name = self._name(key)
@@ -139,13 +143,17 @@ class BucketStore:
 
     def get_file(self, key: str, path: Path) -> None:
         name = self._name(key)
-        first = self._first(key, name)
-        try:
+
+        def read() -> None:
+            first = self._first(key, name)
             with appearing(path) as descriptor:
                 if first.total > len(first.data):
                     os.truncate(descriptor, first.total)
                 pwrite_all(descriptor, first.data, 0)
                 self._rest(key, name, first, lambda start, data: pwrite_all(descriptor, data, start))
+
+        try:
+            _of_one_version(read)
         except OSError as error:
             raise StoreError(f"cannot write {path}: {error.strerror}") from error
 
@@ -205,12 +213,12 @@ class BucketStore:
         folder = start[: start.rfind("/") + 1]
         last = behind
         until = time.monotonic() + self._patience
-        waits = _waits()
+        pauses = waits()
         while True:
             try:
                 # A bucket that fails in the middle is asked for what is left.
                 for entry in self._bucket.list(folder, max(last, _just_before(start))):
-                    last, until, waits = entry.key, time.monotonic() + self._patience, _waits()
+                    last, until, pauses = entry.key, time.monotonic() + self._patience, waits()
                     if entry.key.startswith(start) and entry.key > behind:
                         key = unescaped(entry.key[len(self._above) :])
                         yield Entry(key, entry.size, entry.modified, entry.tag)
@@ -218,28 +226,23 @@ class BucketStore:
                         return  # they come in order: none that follows begins so
                 return
             except StoreBusy:
-                wait = next(waits)
+                wait = next(pauses)
                 if time.monotonic() + wait > until:
                     raise
                 time.sleep(wait)
 
     def _patiently(self, ask: Callable[[], T]) -> T:
-        until = time.monotonic() + self._patience
-        for wait in _waits():
-            try:
-                return ask()
-            except StoreBusy:
-                if time.monotonic() + wait > until:
-                    raise
-            time.sleep(wait)
-        raise AssertionError("waits never end")
+        return patiently(ask, self._patience)
 
 
-def _waits() -> Iterator[float]:
-    wait = _FIRST_WAIT
-    while True:
-        yield wait * random.uniform(0.5, 1.5)  # noqa: S311 - spreads load, guards nothing
-        wait = min(2 * wait, _LONGEST_WAIT)
+def _of_one_version(read: Callable[[], T]) -> T:
+    """What `read` gives, begun anew where another wrote to it in between."""
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return read()
+        except ObjectChanged:
+            pass
+    return read()
 
 
 def _just_before(start: str) -> str:

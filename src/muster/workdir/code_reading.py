@@ -12,6 +12,7 @@ from .store import Store
 
 BUNDLES = "code/"
 LATEST = "code/latest/"
+SOURCES = f"{BUNDLES}sources/"
 DAMAGE = (ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, zlib.error, struct.error)
 """What reading something raises that is not what it should be."""
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from ..errors import CodeError, NotFound
 from .code_contents import Contents
 from .code_packs import PACKS
-from .code_reading import BUNDLES, LATEST, is_digest, read_contents
+from .code_reading import BUNDLES, LATEST, SOURCES, is_digest, read_contents
 from .parallel import at_once
 from .store import Entry, Store
 
@@ -30,7 +30,7 @@ def unused_code(store: Store, keep: Collection[str], younger_than: float, now: f
 
 def _kind(entry: Entry) -> str:
     """What an object is; empty for what is not ours to judge."""
-    for prefix, kind in ((PACKS, "pack"), (LATEST, "pointer")):
+    for prefix, kind in ((PACKS, "pack"), (LATEST, "pointer"), (SOURCES, "pointer")):
         if entry.key.startswith(prefix):
             return kind
     return "bundle" if is_digest(entry.key.removeprefix(BUNDLES)) else ""

@@ -6,7 +6,7 @@ import re
 
 from ..clouds import aws
 from ..clouds.refusals import Answer, Asked, Words, refusal
-from ..errors import AccessDenied, AlreadyExists, StoreBusy, StoreError
+from ..errors import AccessDenied, AlreadyExists, ObjectChanged, StoreBusy, StoreError
 
 _STATUS = re.compile(r"status code: (\d{3})")
 _CODES = re.compile(r"<Code>(\w+)</Code>|\"code\":\s*\"?(\w+)|\(code: (\w+)\)|\"error\":\s*\"(\w+)")
@@ -45,7 +45,7 @@ def explained(words: Words, asked: Asked, error: Exception, *, known: bool) -> E
             return StoreBusy(f"another writes {place} at this moment")
         return AlreadyExists(f"{place} is there already")
     if isinstance(error, errors.PreconditionError):
-        return StoreBusy(f"{place} changed while it was read")
+        return ObjectChanged(f"{place} changed while it was read")
     size = _SIZE.search(str(error))
     if answer.status == 416 or size:
         return Behind(int(size.group(1) or size.group(2)) if size else -1)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from ..clouds import oci
 from ..clouds.refusals import Answer, Asked, Words, refusal
-from ..errors import AlreadyExists, NotFound, StoreBusy, StoreError
+from ..errors import AlreadyExists, NotFound, ObjectChanged, StoreBusy, StoreError
 from .addresses import read_address
 from .bucket import BucketStore, Part
 from .oci_upload import put_file
@@ -202,7 +202,7 @@ class OciBucket:
         if answer.status == 412 and verb == "write":
             return AlreadyExists(f"{name!r} is already in the bucket {self._bucket}")
         if answer.status == 412:
-            return StoreBusy(f"{place} changed while it was read")
+            return ObjectChanged(f"{place} changed while it was read")
         if answer.status == 409:
             return StoreBusy(f"another writes {place} at this moment")
         return refusal(door.words, Asked(verb, self._bucket, name), answer)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import secrets
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import NotFound, StoreBusy, StoreError
+from .again import patiently
 
 if TYPE_CHECKING:
     from .oci_bucket import OciBucket
@@ -22,8 +22,8 @@ _PART = 16 << 20
 _MOST_PARTS = 9000
 """Parts of one upload: Oracle takes 10,000."""
 _SENT_AT_ONCE = 8
-_WAITS = (0.1, 0.3, 1.0, 2.0, 4.0)
-"""How long a part that was refused waits for its next attempt: those that have arrived are worth it."""
+_PATIENCE = 15.0
+"""Seconds in which a part that was refused is sent again: those that have arrived are worth it."""
 _KIND = "application/octet-stream"
 
 
@@ -52,7 +52,7 @@ class _Upload:
         self._mark = secrets.token_hex(8)
 
     def put(self) -> None:
-        upload = _patiently(self._begin)
+        upload = patiently(self._begin, _PATIENCE)
         try:
             tags = self._send(upload)
             self._commit(upload, tags)
@@ -74,7 +74,7 @@ class _Upload:
         numbers = range(-(-self._size // self._part))
 
         def send(number: int) -> str:
-            return _patiently(lambda: self._send_part(upload, number))
+            return patiently(lambda: self._send_part(upload, number), _PATIENCE)
 
         with ThreadPoolExecutor(min(_SENT_AT_ONCE, len(numbers))) as pool:
             try:
@@ -97,10 +97,11 @@ class _Upload:
     def _commit(self, upload: str, tags: list[str]) -> None:
         parts = {"partsToCommit": [{"partNum": number, "etag": tag} for number, tag in enumerate(tags, 1)]}
         try:
-            _patiently(
+            patiently(
                 lambda: self._ask(
                     lambda client, *place: client.commit_multipart_upload(*place, self._name, upload, parts)
-                )
+                ),
+                _PATIENCE,
             )
         except NotFound:
             # Where the reply to an attempt was lost, the next one finds no upload any more, but an object of ours.
@@ -110,8 +111,9 @@ class _Upload:
     def _abort(self, upload: str) -> None:
         """What cannot be aborted either is left to the bucket's own rules."""
         try:
-            _patiently(
-                lambda: self._ask(lambda client, *place: client.abort_multipart_upload(*place, self._name, upload))
+            patiently(
+                lambda: self._ask(lambda client, *place: client.abort_multipart_upload(*place, self._name, upload)),
+                _PATIENCE,
             )
         except StoreError:
             return
@@ -137,12 +139,3 @@ class Stretch:
         self._at += len(data)
         self._left -= len(data)
         return data
-
-
-def _patiently(ask: Callable[[], T]) -> T:
-    for wait in _WAITS:
-        try:
-            return ask()
-        except StoreBusy:
-            time.sleep(wait)
-    return ask()

@@ -84,8 +84,7 @@ def open_memory(url: str) -> Store:
 def _opened(kind: Kind, url: str) -> Store:
     module, _, function = kind.opener.partition(":")
     try:
-        opener = getattr(import_module(module), function)
+        store: Store = getattr(import_module(module), function)(url)
     except ImportError as error:
         raise StoreError(f"cannot open {url}: {error}", kind.install) from error
-    store: Store = opener(url)
     return store

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ..errors import MusterError, RunNotFound
+from ..spec.units import age_text
 from .document import JobDocument
 from .parallel import at_once
-from .retention import Holding, May, Papers, age_text, held, read_papers, remove
+from .retention import Holding, May, Papers, held, read_papers, remove
 from .run import RunFolder
 from .store import Entry, Store
 

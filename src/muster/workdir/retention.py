@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Any, NamedTuple, TypeVar
 
 from ..errors import AccessDenied, MusterError, NotFound, RunNotFound, StoreBusy
+from ..spec.units import age_text
 from .document import JobDocument
 from .home import nodes_folder, remove_node_folder
 from .index import forget
@@ -69,14 +70,6 @@ class Holding:
             "objects": len(self.keys),
             "bytes": self.bytes,
         }
-
-
-def age_text(seconds: float) -> str:
-    """A time that has passed, in its largest unit."""
-    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
-        if seconds >= size:
-            return f"{seconds // size:.0f}{unit}"
-    return f"{max(seconds, 0):.0f}s"
 
 
 def holding(store: Store, run: str, now: float | None = None) -> Holding:
