@@ -8,7 +8,20 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from . import dask_ready, horovod, leaving, lines, meeting, pair, second_upload, startup, store_requests, tensorflow
+from . import (
+    dask_ready,
+    horovod,
+    leaving,
+    lines,
+    log_shipping,
+    meeting,
+    pair,
+    second_upload,
+    startup,
+    store_requests,
+    tensorflow,
+    transfers,
+)
 from .figures import Row, aligned, as_json, machine, sentence, write_page
 from .world import World, world
 
@@ -21,6 +34,8 @@ BENCHMARKS: dict[str, Callable[[World, int | None, bool], list[Row]]] = {
     "leaving": leaving.measure,
     "lines": lines.measure,
     "requests": store_requests.measure,
+    "transfers": transfers.measure,
+    "log_shipping": log_shipping.measure,
     "meeting": meeting.measure,
     "second_upload": second_upload.measure,
 }

@@ -285,6 +285,8 @@ def _record(plan: Plan, source: Path | None, say: Say, progress: Progress = unse
     job = plan.job
     run_id = new_run_id(job.name)
     store = open_store(plan.work_dir)
+    for lack in store.capabilities.lacks():
+        say(lack)
     folder = RunFolder(store, run_id)
     code = CodeRef(plan.code.digest, plan.code.files, plan.code.bytes) if plan.code and plan.code.digest else None
     if plan.code and source:

@@ -31,6 +31,8 @@ CASES = {
         for tree, large in (("50 files of 100 KB", "0017.bin"), ("one of 2 MB", "weights.bin"))
         for case in ("all of it", "a line in train.py", f"a line in {large}")
     ],
+    "transfers": ["rclone, 32 transfers", "s3fs", "muster"] * 4,
+    "log_shipping": ["CPU per million lines", "lines per second taken"],
     "requests": ["1 nodes: main", "10 nodes: main", "10 nodes: a worker", "100 nodes: main", "100 nodes: a worker"],
     "meeting": [
         "limit: one put and one get",

@@ -6,12 +6,25 @@ import json
 import os
 import subprocess
 import sys
+import threading
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.bucketlike import BucketLike
 from benchmarks.simulated import totals
 
+from muster.errors import NodeError
+from muster.node.claiming import claim
+from muster.node.metrics import MetricsOut
+from muster.node.pace import Pace
+from muster.workdir.memory import MemoryStore
+from muster.workdir.records import NodeRecord, dump
+from muster.workdir.run import RunFolder
+from muster.workdir.segments import SegmentWriter, read_segments
+from muster.workdir.store import Capabilities
 from tests.harness import PLUGINS
 from tests.node.rehearsed import LINES, MINUTES
 
@@ -73,6 +86,59 @@ def test_one_who_follows_a_run_through_the_store_alone_looks_less_often_while_no
     assert counts["list"] <= 7 * MINUTES
     assert counts["get"] <= 8 * MINUTES
     assert set(counts) == {"list", "get"}
+
+
+QUICK = Capabilities(atomic_create=True, poll_seconds=0.1, billed=True)
+
+
+def test_a_name_is_taken_over_at_once_from_one_that_was_silent_for_long_by_the_clock_of_the_store() -> None:
+    kept = MemoryStore("claims")
+    run = RunFolder(BucketLike(kept), "run")
+    former = NodeRecord("worker-1", "worker", "running", host="elsewhere", machine="elsewhere", pid=1, boot="a")
+    run.claim(former)
+    kept._kept[run.at("nodes/worker-1.json")] = (dump(former), time.time() - 3600)
+    again = claim(run, replace(former, boot="b"))
+    assert (again.incarnation, again.boot) == (2, "b")
+    assert run.node("worker-1") == again
+
+
+def test_a_name_is_not_taken_over_from_one_that_beats_seldom_but_does() -> None:
+    run = RunFolder(BucketLike(MemoryStore("claims"), capabilities=QUICK), "run")
+    former = NodeRecord("worker-1", "worker", "running", host="elsewhere", machine="elsewhere", pid=1, boot="a")
+    run.claim(former)
+    beating = threading.Timer(0.5, run.write_node, [replace(former, beat=1)])
+    beating.start()
+    with pytest.raises(NodeError, match="is taken by process 1 on elsewhere"):
+        claim(run, replace(former, boot="b"))
+    beating.join()
+
+
+def test_a_claim_whose_answer_was_lost_is_our_own() -> None:
+    run = RunFolder(BucketLike(MemoryStore("claims")), "run")
+    record = NodeRecord("worker-1", "worker", "claiming", boot="a")
+    run.claim(record)
+    assert claim(run, record) == record
+
+
+def test_what_a_script_reports_goes_out_soon_at_first_and_usage_waits_for_it() -> None:
+    store = BucketLike(MemoryStore("metrics"))
+    pace = Pace(store.capabilities)
+    out = MetricsOut(SegmentWriter(store, "run/metrics/main", first=1), pace, now=0.0)
+    sent = []
+    for second in range(3600):
+        if second % 2 == 0:
+            out.add_usage({"time": second})
+        if second < 600 and second % 10 == 0:
+            out.add_report({"values": {"loss": 1.0}}, second)
+        if second % 5 == 0 and out.due(second):
+            out.flush(second)
+            sent.append(second)
+    assert sent[0] == 5
+    assert len([at for at in sent if at < 600]) <= 15
+    assert len([at for at in sent if 900 <= at < 3600]) == 2700 // pace.usage
+    lines = list(read_segments(store, "run/metrics/main"))
+    assert store.counts["put"] == len(sent)
+    assert len([line for line in lines if b"loss" in line]) == 60
 
 
 @pytest.mark.slow

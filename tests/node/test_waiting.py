@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from itertools import islice
 
 import pytest
 
 from muster.errors import AlreadyExists, StoreError
+from muster.node.asking import ask
 from muster.node.waiting import delays, insist
 
 pytestmark = pytest.mark.unit
@@ -44,6 +46,33 @@ def test_an_answer_that_will_not_change_is_taken_at_once() -> None:
     with pytest.raises(AlreadyExists):
         asyncio.run(insist(store))
     assert store.asked == 1
+
+
+def test_one_that_never_answers_is_an_error_too() -> None:
+    answer = threading.Event()
+    with pytest.raises(StoreError, match="did not answer"):
+        asyncio.run(insist(answer.wait, within=0.3))
+    answer.set()
+
+
+def test_requests_that_hang_keep_no_other_from_its_thread() -> None:
+    answer = threading.Event()
+
+    async def many() -> tuple[str, int]:
+        hanging = [asyncio.ensure_future(ask(answer.wait)) for _ in range(100)]
+        said, there = await ask(lambda: "here"), len([one for one in hanging if not one.done()])
+        await asyncio.to_thread(answer.set)
+        await asyncio.gather(*hanging)
+        return said, there
+
+    assert asyncio.run(many()) == ("here", 100)
+
+
+def test_a_thread_carries_out_one_request_after_the_other() -> None:
+    async def idents() -> set[int]:
+        return {await ask(threading.get_ident) for _ in range(50)}
+
+    assert len(asyncio.run(idents())) < 25
 
 
 def test_waits_grow_to_their_bound() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from benchmarks.bucketlike import BUCKET, PAGE, BucketLike
 
 from muster.workdir.counting import CountingStore
 from muster.workdir.memory import MemoryStore
@@ -53,3 +54,15 @@ def test_each_call_is_counted_by_its_kind(tmp_path: Path) -> None:
     store.reset()
     assert store.counts == {}
     assert (store.url, store.capabilities) == (inside.url, inside.capabilities)
+
+
+def test_a_listing_is_counted_as_a_bucket_bills_it() -> None:
+    store = BucketLike(MemoryStore("counted"))
+    for number in range(2 * PAGE + 1):
+        store.put(f"a/{number:06}", b"")
+    store.reset()
+    assert len(list(store.list("a/"))) == 2 * PAGE + 1
+    assert len(list(store.list("b/"))) == 0
+    assert list(store.list_names()) == ["a"]
+    assert store.counts == {"list": 3 + 1, "list_names": 1}
+    assert store.capabilities == BUCKET

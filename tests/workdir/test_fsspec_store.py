@@ -14,7 +14,7 @@ import pytest
 from muster.errors import AccessDenied, AlreadyExists, NotFound, StoreBusy, StoreError
 from muster.workdir.folder import SCRATCH, FolderStore
 from muster.workdir.opening import open_store
-from muster.workdir.store import Store
+from muster.workdir.store import Capabilities, Store
 from tests.workdir.stores import Sshd, sshd
 
 from .store_contract import ConcurrencyContract, ListingContract, StoreContract
@@ -300,3 +300,9 @@ def test_a_file_system_that_cannot_write_says_so_when_it_is_asked(monkeypatch: p
     assert "choose another" in told.value.fix
     with pytest.raises(NotFound):
         open_store("shut://host/runs").get("a")
+
+
+def test_what_a_store_cannot_do_is_said_in_words() -> None:
+    assert [line.partition(":")[0] for line in Capabilities(False, 1.0, whole_puts=False).lacks()] == ["work_dir"] * 2
+    assert [*Capabilities(True, 1.0).lacks()] == []
+    assert "two mains" in next(open_store("fsspec+memory://said-in-words").capabilities.lacks())

@@ -16,7 +16,7 @@ from muster.workdir.counting import CountingStore
 from muster.workdir.folder import FolderStore
 from muster.workdir.memory import MemoryStore
 from muster.workdir.records import PROTOCOL, End, Failure, MainConfig, Member, NodeRecord, Result, Verdict
-from muster.workdir.run import CodeRef, JobDocument, RunFolder
+from muster.workdir.run import CodeRef, JobDocument, RunFolder, Sign, Signs
 from muster.workdir.store import Store
 
 pytestmark = pytest.mark.unit
@@ -157,6 +157,63 @@ def test_looking_for_main_costs_one_request_until_there_is_a_new_one(store: Stor
     assert run.latest_main(newer_than=1) == replace(MAIN, generation=2)
 
 
+def test_the_first_main_is_found_with_one_get(store: Store) -> None:
+    counting = CountingStore(store)
+    run = RunFolder(counting, "r")
+    assert run.main_of(1) is None
+    run.publish_main(MAIN)
+    counting.reset()
+    assert run.main_of(1) == MAIN
+    assert counting.counts == {"get": 1}
+
+
+def test_a_copy_of_main_is_there_for_people(run: RunFolder) -> None:
+    run.publish_main(MAIN)
+    run.show_main(MAIN)
+    kept = [run.store.get(run.at(name)) for name in ("MAIN_config.json", "generations/000001/MAIN_config.json")]
+    assert kept[0] == kept[1]
+
+
+def test_one_listing_shows_all_that_is_asked_of_a_run(store: Store) -> None:
+    counting = CountingStore(store)
+    run = RunFolder(counting, "r")
+    run.write_job(DOCUMENT)
+    assert run.signs() == Signs(stop=False, scale="", nodes={})
+    run.request_scale(3, "user")
+    run.request_scale(2, "user")
+    run.leave_sign("worker-1", 9, beat=1)
+    run.leave_sign("worker-1", 10, beat=2)
+    run.leave_sign("main", 1, beat=1)
+    run.request_stop("enough", "user")
+    counting.reset()
+    seen = run.signs()
+    assert counting.counts == {"list": 1}
+    assert (seen.stop, seen.scale) == (True, "000002.json")
+    assert {name: sign.number for name, sign in seen.nodes.items()} == {"worker-1": 10, "main": 1}
+    assert run.wanted_by(seen.scale) == run.wanted() == 2
+
+
+def test_a_sign_that_is_left_again_shows_another_beat(run: RunFolder) -> None:
+    run.leave_sign("worker-1", 7, beat=1)
+    first = run.signs().nodes["worker-1"]
+    assert run.signs().nodes["worker-1"] == first
+    run.leave_sign("worker-1", 7, beat=2)
+    second = run.signs().nodes["worker-1"]
+    assert second == Sign(7, second.beat)
+    assert second.beat != first.beat
+    run.take_sign_away("worker-1", 7)
+    assert run.signs().nodes == {}
+
+
+def test_the_age_of_a_record_is_told_by_the_clock_of_the_store_alone(run: RunFolder) -> None:
+    run.claim(NodeRecord("worker-1", "worker", "running"))
+    assert run.written_ago("worker-2", "mark") is None
+    age = run.written_ago("worker-1", "mark")
+    assert age is not None
+    assert 0 <= age < 60
+    assert [entry.key for entry in run.store.list(run.at("nodes/"))] == [run.at("nodes/worker-1.json")]
+
+
 def test_a_main_of_another_protocol_is_refused(run: RunFolder) -> None:
     run.publish_main(replace(MAIN, protocol=PROTOCOL + 1))
     with pytest.raises(ProtocolError, match="main of run"):
@@ -200,6 +257,16 @@ def test_nodes_come_in_the_order_that_people_expect(run: RunFolder) -> None:
         run.claim(NodeRecord(name, name.split("-")[0], "ready"))
     run.store.put(run.at("nodes/note.txt"), b"not a record")
     assert [record.node for record in run.nodes()] == ["main", "worker-2", "worker-10", "ps-1"]
+
+
+def test_the_records_of_some_nodes_cost_a_get_for_each(store: Store) -> None:
+    counting = CountingStore(store)
+    run = RunFolder(counting, "r")
+    for name in ("main", "worker-1", "worker-2"):
+        run.claim(NodeRecord(name, name.split("-")[0], "ready"))
+    counting.reset()
+    assert [record.node for record in run.nodes_called(["worker-2", "main", "worker-9"])] == ["main", "worker-2"]
+    assert counting.counts == {"get": 3}
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "/", "nul\0"])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -129,6 +131,78 @@ def test_lines_wait_briefly_at_first_then_longer() -> None:
         waits.append(writer.wait())
         writer.flush()
     assert waits == [FIRST_WAIT, 0.4, 0.8, 1.0, 1.0]
+
+
+def test_after_a_silence_lines_wait_briefly_again() -> None:
+    writer = SegmentWriter(MemoryStore("s"), PREFIX, slowest=1.0)
+    for _ in range(5):
+        writer.add(b"x")
+        writer.flush()
+    assert writer.wait() == 1.0
+    writer._flushed_at -= 1.1
+    assert writer.wait() == FIRST_WAIT
+
+
+def test_lines_for_which_memory_is_too_small_wait_in_a_file_and_come_in_their_order(tmp_path: Path) -> None:
+    store, spill = Flaky(), tmp_path / "node" / "waiting"
+    writer = SegmentWriter(store, PREFIX, spill=spill, most=1000)
+    store.fails = "before"
+    lines = [b"%06d" % number for number in range(1000)]
+    for number, line in enumerate(lines):
+        writer.add(line)
+        if number % 100 == 0:
+            with pytest.raises(StoreError):
+                writer.flush()
+    assert spill.exists()
+    assert sum(map(len, writer.pending())) <= 1000
+    store.fails = None
+    writer.flush()
+    assert list(read_segments(store, PREFIX)) == lines
+    assert not spill.exists()
+    for line in lines:
+        writer.add(line)
+    writer.flush()
+    assert list(read_segments(store, PREFIX)) == [*lines, *lines]
+
+
+def test_a_file_that_cannot_be_written_loses_no_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    store = MemoryStore("s")
+    writer = SegmentWriter(store, PREFIX, spill=tmp_path / "file" / "waiting", most=10)
+    lines = [b"%06d" % number for number in range(100)]
+    for line in lines:
+        writer.add(line)
+    writer.flush()
+    assert list(read_segments(store, PREFIX)) == lines
+
+
+class Full(io.BytesIO):
+    """A disk on which there is room for so much and no more."""
+
+    room = 300
+
+    def write(self, data: Any) -> int:
+        if self.tell() + len(data) > self.room:
+            super().write(data[: self.room - self.tell()])
+            raise OSError(28, "No space left on device")
+        return super().write(data)
+
+
+def test_a_disk_that_fills_up_meanwhile_loses_no_line_and_mixes_none_up(tmp_path: Path) -> None:
+    store = MemoryStore("s")
+    writer = SegmentWriter(store, PREFIX, spill=tmp_path / "waiting", most=50)
+    lines = [b"%06d" % number for number in range(200)]
+    for line in lines[:10]:
+        writer.add(line)
+    assert writer._lines._file is not None
+    written = (tmp_path / "waiting").read_bytes()
+    writer._lines._file.close()
+    writer._lines._file = Full(written)
+    for line in lines[10:]:
+        writer.add(line)
+    writer.flush()
+    assert list(read_segments(store, PREFIX)) == lines
+    assert not (tmp_path / "waiting").exists()
 
 
 def test_many_bytes_wait_for_nothing() -> None:

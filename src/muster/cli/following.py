@@ -28,6 +28,8 @@ class Following:
 
 
 async def _watch(run: Run, shown: Screen, tail: Tail) -> Result | None:
+    if not shown.watches:
+        return await _look_after(run, shown)
     looking = asyncio.ensure_future(_look_after(run, shown))
     try:
         seen = await watch(run.folder, tail, shown.state, alive=lambda: not looking.done())

@@ -22,6 +22,9 @@ _PATIENCE = 1.0
 class Screen:
     """Plain lines: the script's to standard output, Muster's own to standard error."""
 
+    watches = True
+    """Whether it shows what happens in between. Lines that nobody sees need not come here."""
+
     def __init__(self) -> None:
         self._began = time.monotonic()
         self._links: dict[str, str] = {}
@@ -73,6 +76,8 @@ class Screen:
 
 class Quiet(Screen):
     """Nothing but a failed end."""
+
+    watches = False
 
     def say(self, text: str) -> None:
         pass

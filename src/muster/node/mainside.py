@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
@@ -12,15 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import AlreadyExists, NodeError, StoreError
 from ..workdir.records import End, MainConfig, Result, Verdict, fold
-from ..workdir.run import Signs
 from . import cluster as clusters
-from .apart import Apart, Heard
-from .asking import ask
-from .cluster import Cluster, NewGeneration, Release, Say, Scale, Send, Terms
+from .cluster import Cluster, NewGeneration, Release, Say, Send, Terms
 from .conductor import Conductor, blamed
 from .hub import Hub
-from .keeping import LIFE
 from .life import StopSeen, Tick
+from .lookout import Lookout
 from .messages import (
     Conclude,
     Dismiss,
@@ -37,8 +33,6 @@ from .messages import (
     ToMain,
     ToNode,
 )
-from .outage import Outage
-from .pace import Pace
 from .probe import passes
 from .waiting import delays, insist
 
@@ -51,15 +45,11 @@ _FAREWELL = 15.0
 _LEAVING = 60.0
 """Seconds that processes on a node which is to leave have to let go of their work."""
 _SOON = 0.05
-_FIRST_LOOK = 1.0
-"""Seconds until the next look into the work dir after something came by that way."""
 
 
 class MainSide:
     def __init__(self, outset: Outset) -> None:
         self._outset = outset
-        self._scale_seen = ""
-        self._signs_left = 0
         self._copying: asyncio.Task[None] | None = None
         self._members: Members | None = None
         self._verdict: Verdict | None = None
@@ -82,9 +72,7 @@ class MainSide:
     async def open(self, node: Node) -> None:
         self._node = node
         assert self._outset.key is not None  # noqa: S101 - main has made it where there was none
-        self._apart = Apart(node.run)
-        self._pace = Pace(node.run.store.capabilities)
-        self._looks = self._quick_looks()
+        self._lookout = Lookout(node, self._feed, lambda: self._hub.nodes.keys())
         key = self._outset.key
         self._hub = Hub(key, self._hear, self._lost, self._greeting, self.snapshot, self.stop, self._look)
         self._hub.on_watched = node.logs.watch  # type: ignore[method-assign]
@@ -96,8 +84,9 @@ class MainSide:
         now = time.monotonic()
         retried = node.record.incarnation - 1
         self.cluster = Cluster(_terms(node), born=now - await self._age(), since=now, retried=retried)
-        await self._heed_scale(self._outset.scale)
-        node.task(self._watch_store())
+        with suppress(StoreError):  # the next look heeds it
+            await self._lookout.heed_scale(self._outset.scale)
+        node.task(self._lookout.watch(over=lambda: self._verdict is not None))
 
     async def _age(self) -> float:
         """Seconds that the run has had before us: a main that takes over must not grant it a new ttl."""
@@ -128,7 +117,7 @@ class MainSide:
         self._members = None
         self._hub.send(MainSeen(config, patient))
         self._node.feed(MainSeen(config, patient))
-        self._tell_apart()
+        self._lookout.tell()
         self.links = self._node.framework.links(self._node.scene())
         self._show_state()
 
@@ -201,13 +190,15 @@ class MainSide:
         message = order.message
         if isinstance(message, Members):
             self._members = message
-            self._node.task(self._write(partial(self._node.run.write_members, message.generation, message.members)))
+            self._node.task(
+                self._lookout.write(partial(self._node.run.write_members, message.generation, message.members))
+            )
         if isinstance(message, Conclude) and order.node is None:
             self._verdict = message.verdict
             if self._out_of_reach():
-                self._node.task(self._write(partial(self._node.run.conclude, message.verdict)))
+                self._node.task(self._lookout.write(partial(self._node.run.conclude, message.verdict)))
         elif isinstance(message, Conclude) and order.node and order.node not in self._hub.nodes:
-            self._node.task(self._write(partial(self._node.run.release, order.node, message.verdict)))
+            self._node.task(self._lookout.write(partial(self._node.run.release, order.node, message.verdict)))
         self._hub.send(message, order.node)
         if order.node in (None, "main"):
             self._node.feed(message)
@@ -219,26 +210,6 @@ class MainSide:
         for node in order.released:
             self._send(Send(Conclude(clusters.released(self.cluster.wanted)), node))
 
-    async def _write(self, call: Callable[[], object]) -> None:
-        """Something for nodes without a channel to read; a sign tells them that it is there."""
-        try:
-            await insist(call)
-        except StoreError as error:
-            # Those that have a channel were told already, and the run must not end for the others.
-            self._node.say(f"nodes without a control channel cannot be told: {error.message}")
-        self._tell_apart()
-
-    def _tell_apart(self) -> None:
-        """Shows nodes without a channel, if there are any, that there is something new to read."""
-        if self._apart.known:
-            self._signs_left += 1
-            self._node.task(self._leave_sign(self._node.record.incarnation * LIFE + self._signs_left))
-
-    async def _leave_sign(self, number: int) -> None:
-        with suppress(StoreError):
-            await insist(lambda: self._node.run.leave_sign("main", number, number))
-            await insist(lambda: self._node.run.take_sign_away("main", number - 1))
-
     # --- another size ------------------------------------------------------------------------------------
 
     def _look(self) -> None:
@@ -246,14 +217,7 @@ class MainSide:
 
     async def _look_now(self) -> None:
         with suppress(StoreError):  # the next look says so if it goes on
-            await self._look_around()
-
-    async def _heed_scale(self, request: str) -> None:
-        workers = self._node.job.workers
-        if workers.elastic and request > self._scale_seen:
-            wanted = await ask(self._node.run.wanted_by, request)
-            self._scale_seen = request
-            self._feed(Scale(min(max(wanted, workers.min), workers.max)))
+            await self._lookout.look()
 
     async def _release(self, nodes: tuple[str, ...]) -> None:
         """What the nodes have and do is taken from them first; one that does not let go in time loses it."""
@@ -289,7 +253,7 @@ class MainSide:
         self._hub.send(message, node)
         # One whose connection broke is told when it comes back, unless it is lost by then.
         peer = self.cluster.peers.get(node)
-        return node in self._hub.nodes or (peer is not None and peer.alive and node not in self._apart.known)
+        return node in self._hub.nodes or (peer is not None and peer.alive and not self._lookout.hears(node))
 
     def _tell_conductor(self, before: Cluster) -> None:
         if self._conductor is None or before.generation != self.cluster.generation:
@@ -354,60 +318,6 @@ class MainSide:
                 return
             await asyncio.sleep(delay)
 
-    async def _watch_store(self) -> None:
-        """A stop file stops the run, whoever wrote it; nodes without a channel are heard of here."""
-        outage = Outage(self._node.say, "the work dir does not answer")
-        while self._verdict is None:
-            await asyncio.sleep(next(self._looks))
-            try:
-                await self._look_around()
-                outage.over()
-            except StoreError as error:
-                outage.began(error)
-
-    def _quick_looks(self) -> Iterator[float]:
-        return delays(slowest=self._pace.look, first=_FIRST_LOOK, spread=0.0)
-
-    async def _look_around(self) -> None:
-        run = self._node.run
-        signs = await ask(run.signs)
-        if signs.stop:
-            request = await ask(run.stop_request) or {}
-            self.stop(str(request.get("why") or "a stop file was found"))
-            return
-        await self._heed_scale(signs.scale)
-        await self._hear_signs(signs)
-
-    async def _hear_signs(self, signs: Signs) -> None:
-        known = set(self._apart.known)
-        if await self._apart.look(signs, self._hub.nodes.keys()):
-            self._looks = self._quick_looks()
-        for heard in [*self._apart.known.values()]:
-            self._hear_apart(heard)
-        if self._apart.known.keys() - known:
-            self._tell_apart()  # what was written before we knew of them
-
-    def _hear_apart(self, heard: Heard) -> None:
-        record = heard.record
-        if record.state == "ended" and record.verdict:
-            # It left without a channel, or broke before it had met us.
-            self._feed(Left(record.node, record.verdict))
-            return
-        if record.link != "store":
-            return
-        if self._apart.silent(heard):
-            self._feed(clusters.Lost(record.node, f"{record.node} was lost: its record stays the same", time.time()))
-            return
-        facts = (record.address, record.processes, record.ports, record.incarnation)
-        self._feed(Hello(record.node, record.role, record.generation, *facts))
-        if record.state == "running":
-            self._feed(Started(record.node, record.generation))
-        if record.failure:
-            script = self._node.framework.script_everywhere(self._node.job)
-            self._feed(Failed(record.node, record.generation, record.failure, script))
-        elif record.done:
-            self._feed(Done(record.node, record.generation))
-
     def _out_of_reach(self) -> set[str]:
         """The nodes that are reached through the work dir alone."""
         alive = {name for name, peer in self.cluster.peers.items() if peer.alive}
@@ -460,17 +370,15 @@ class MainSide:
 
     async def _farewell(self) -> None:
         """Waits until every node that is alive has said its last word, or has had time enough."""
-        # Who has no channel may see the end only when it next looks for it.
-        longest = _FAREWELL + (self._pace.look_apart if self._pace.billed and self._out_of_reach() else 0.0)
-        until = time.monotonic() + longest
-        pauses = delays(slowest=self._pace.look / 4 if self._pace.billed else 0.5, first=0.5)
+        longer, pauses = self._lookout.farewells(apart=bool(self._out_of_reach()))
+        until = time.monotonic() + _FAREWELL + longer
         while time.monotonic() < until and any(
             peer.alive for name, peer in self.cluster.peers.items() if name != "main"
         ):
             self._left.clear()
             if apart := self._out_of_reach():
                 with suppress(StoreError):  # it may answer the next time; the farewell has its bound
-                    await self._hear_signs(await ask(self._node.run.signs))
+                    await self._lookout.hear()
             try:
                 await asyncio.wait_for(self._left.wait(), next(pauses) if apart else until - time.monotonic())
             except asyncio.TimeoutError:

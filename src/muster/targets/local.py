@@ -58,7 +58,7 @@ class Local:
             requirements=job.requirements,
             nodes=tuple(self._node(job, made, name, work_dir, code) for name in node_names(job)),
             network=f"nothing outside this machine; on {ADDRESS}, each moved where taken: {made.open_ports(job)}",
-            notes=(*_notes(job), *_store_notes(work_dir)),
+            notes=(*_notes(job), *open_store(work_dir).capabilities.lacks()),
         )
 
     def _node(
@@ -188,15 +188,6 @@ def _notes(job: Job) -> Iterator[str]:
     if wanted.gpus:
         here = len(visible_gpus())
         yield f"resources.gpus: {wanted.gpus} wanted for each node; all nodes share the {here} of this machine"
-
-
-def _store_notes(work_dir: str) -> Iterator[str]:
-    """What this work dir cannot do, so that it is said once."""
-    can = open_store(work_dir).capabilities
-    if not can.atomic_create:
-        yield "work_dir: two who create a file at once may both succeed there, so that a run could get two mains"
-    if not can.whole_puts:
-        yield "work_dir: a file that is being written there can be read in part"
 
 
 def _check_inputs(job: Job) -> None:

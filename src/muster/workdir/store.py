@@ -30,6 +30,13 @@ class Capabilities:
     billed: bool = False
     """Each request costs money, so that what nobody waits for is better done seldom."""
 
+    def lacks(self) -> Iterator[str]:
+        """What a user of such a work dir should know, each in a line."""
+        if not self.atomic_create:
+            yield "work_dir: two who create a file at once may both succeed there, so that a run could get two mains"
+        if not self.whole_puts:
+            yield "work_dir: a file that is being written there can be read in part"
+
 
 @dataclass(frozen=True)
 class Entry:
