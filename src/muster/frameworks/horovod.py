@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import dropwhile, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..spec.job import Job
 from .base import Command, Framework, Objection, Port, Scene
+from .tails import last_words
 
 if TYPE_CHECKING:
     from ..spec.fields import Kind
@@ -121,7 +121,7 @@ class Horovod(Framework):
         return Command(f"rank {rank}", (scene.python, *scene.entry_argv()), env, _defaults(scene), rank=rank)
 
     def complaint(self, tail: Sequence[str]) -> bool:
-        return any(_LOST_PEER.search(line) for line in _last_words(tail))
+        return any(_LOST_PEER.search(line) for line in last_words(tail))
 
 
 def _elastic(job: Job) -> bool:
@@ -142,16 +142,3 @@ def _defaults(scene: Scene) -> dict[str, str]:
         # Left alone, gloo listens on whatever address the machine's name stands for.
         chosen |= {"HOROVOD_GLOO_IFACE": scene.interface, "NCCL_SOCKET_IFNAME": scene.interface}
     return chosen
-
-
-def _last_words(tail: Sequence[str]) -> list[str]:
-    """What the last exception says. A traceback's frames quote code, which may hold any word, and Horovod's own log
-    tells of closed connections while a rank ends for whatever reason.
-    """
-    begins = [i for i, line in enumerate(tail) if line.startswith(("Traceback (most recent", "terminate called"))]
-    if not begins:
-        return []
-    after = list(tail[begins[-1] :])
-    if after[0].startswith("Traceback"):
-        after = list(dropwhile(lambda line: not line or line[0].isspace(), after[1:]))
-    return list(takewhile(lambda line: not line.startswith("["), after))

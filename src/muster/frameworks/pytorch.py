@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from itertools import dropwhile, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..spec.job import Job
 from .base import Command, Framework, Port, Scene
+from .tails import last_words
 
 if TYPE_CHECKING:
     from ..spec.fields import Kind
@@ -24,6 +24,8 @@ _LOST_PEER = re.compile(
 )
 _PREFIX = re.compile(r"^\[rank\d+\]: ")
 """Torch puts it before each line of a rank's traceback."""
+_FIRST_WORDS = 4
+"""Lines of an exception that are its own; torch adds a trace in C++ that names gloo whatever went wrong."""
 
 
 class PyTorch(Framework):
@@ -59,21 +61,8 @@ class PyTorch(Framework):
         return (_agent(scene),) if scene.job.workers.elastic else _ranks(scene)
 
     def complaint(self, tail: Sequence[str]) -> bool:
-        return any(_LOST_PEER.search(line) for line in _last_words(tail))
-
-
-def _last_words(tail: Sequence[str]) -> list[str]:
-    """An exception's own lines. A traceback's frames quote code that may hold any word, and torch's libraries
-    warn of closed connections while a rank ends for whatever reason.
-    """
-    lines = [_PREFIX.sub("", line) for line in tail]
-    begins = [i for i, line in enumerate(lines) if line.startswith(("Traceback (most recent", "terminate called"))]
-    if not begins:
-        return []
-    after = lines[begins[-1] :]
-    if after[0].startswith("Traceback"):
-        after = list(dropwhile(lambda line: not line or line[0].isspace(), after[1:]))
-    return list(takewhile(lambda line: not line.startswith("["), after[:4]))
+        words = last_words([_PREFIX.sub("", line) for line in tail])[:_FIRST_WORDS]
+        return any(_LOST_PEER.search(line) for line in words)
 
 
 def _ranks(scene: Scene) -> tuple[Command, ...]:
