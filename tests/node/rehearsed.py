@@ -78,6 +78,21 @@ async def idle(folder: Path) -> dict[str, Any]:
     return {"ready": until_ready, "idle": counted, "looks": stopping["main"].get("list", 0), "ends": ends}
 
 
+async def late_main(folder: Path) -> dict[str, Any]:
+    """A worker that waits for main: its requests of the first minute, of the tenth, and from main's coming on."""
+    cluster, counted = Simulation(2, folder, latency=0.0), []
+    cluster.start("worker-1")
+    for minutes in (1, 8, 1):
+        cluster.stores["worker-1"].reset()
+        await asyncio.sleep(60 * minutes)
+        counted.append(cluster.requests()["worker-1"])
+    cluster.start("main")
+    await cluster.until_published()
+    cluster.stores["worker-1"].reset()
+    await cluster.until_ready()
+    return {"first": counted[0], "tenth": counted[2], "met": cluster.requests()["worker-1"]}
+
+
 async def orphans(folder: Path) -> dict[str, Any]:
     """Two nodes whose main is gone, one of which had no channel to it, see a stop file by themselves."""
     cluster = Simulation(3, folder, latency=0.0, apart=frozenset({"worker-2"}), main_grace=1e6)
@@ -223,6 +238,7 @@ async def _until(look: Callable[[], bool]) -> None:
 
 CASES: dict[str, tuple[float, Callable[[Path], Any]]] = {
     "idle": (1 / 30, idle),
+    "late_main": (1 / 60, late_main),
     "orphans": (1 / 30, orphans),
     "follower": (1 / 60, follower),
     "fails": (1.0, lambda folder: outage(folder, hangs=False)),

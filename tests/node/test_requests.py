@@ -60,6 +60,19 @@ def test_a_worker_is_ready_after_five_requests_however_many_there_are(nodes: int
 
 
 @pytest.mark.slow
+def test_a_worker_looks_for_main_often_at_first_and_seldom_once_it_has_waited_long(tmp_path: Path) -> None:
+    seen = program("tests.node.rehearsed", "late_main", tmp_path)
+    # The first look is 20 ms after the one before, the next a quarter more, and so on up to 12 s.
+    assert 20 <= seen["first"]["get"] <= 40
+    assert 3 <= seen["tenth"]["get"] <= A_MINUTE + 1
+    # Its looks for a stop file, which may come before main does.
+    assert 3 <= seen["tenth"]["list"] <= A_MINUTE
+    # The look that finds main, and then as always; what it was told to write down in between is one record.
+    assert seen["met"]["get"] <= 2
+    assert seen["met"].get("put", 0) <= 3
+
+
+@pytest.mark.slow
 def test_an_idle_cluster_makes_at_most_six_requests_per_node_and_minute(tmp_path: Path) -> None:
     seen = program("tests.node.rehearsed", "idle", tmp_path)
     for name, count in totals(seen["idle"]).items():
@@ -71,7 +84,6 @@ def test_an_idle_cluster_makes_at_most_six_requests_per_node_and_minute(tmp_path
     assert set(seen["ends"].values()) == {"stop-requested"}
 
 
-@pytest.mark.slow
 def test_nodes_whose_main_is_gone_see_a_stop_file_themselves(tmp_path: Path) -> None:
     ends = program("tests.node.rehearsed", "orphans", tmp_path)
     assert ends == {"worker-1": "stop-requested", "worker-2": "stop-requested"}

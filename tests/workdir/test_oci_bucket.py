@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from muster.errors import AccessDenied, AlreadyExists, NotFound, StoreBusy, StoreError
+from muster.errors import AccessDenied, AlreadyExists, NotFound, ObjectChanged, StoreBusy, StoreError
 from muster.rehearsal import oracle
 from muster.rehearsal.oracle import OracleServer
 from muster.rehearsal.principals import User
@@ -250,7 +250,7 @@ class TestFaults:
         bucket.put("version", b"0123456789")
         first = bucket.get("version", 0, 5)
         bucket.put("version", b"9876543210")
-        with pytest.raises(StoreBusy, match="changed while it was read"):
+        with pytest.raises(ObjectChanged, match="changed while it was read"):
             bucket.get("version", 5, 5, first.tag)
 
     def test_one_of_many_that_is_not_deleted_is_asked_for_again_or_told(

@@ -162,12 +162,13 @@ class SftpFiles:
                 self._make_folder(folder.rpartition("/")[0])
                 with suppress(OSError):
                     self._ftp.mkdir(folder, 0o700)
+        except PermissionError:
+            raise
         except OSError:
+            # It was there, and may have been taken away since: whoever needs it tries again.
             found = self._mode(folder)
             if found and not stat.S_ISDIR(found):
                 raise NotADirectoryError(errno.ENOTDIR, "a file stands where a folder is needed", folder) from None
-            if not found:
-                raise
 
     def _sweep(self) -> None:
         """Takes away, once, what killed writers left behind."""
