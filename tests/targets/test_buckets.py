@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import time
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -155,3 +156,40 @@ time.sleep(1)
     texts = re.findall(r"line (\d+)", muster("logs", run).stdout)
     assert texts == [str(number) for number in range(200)]
     assert [*said(muster("outputs", run, "--json"))] == ["model.txt"]
+
+
+LONG = 125
+"""Seconds without a store: longer than anything in a node that gives up on a request."""
+
+
+@pytest.mark.slow
+def test_two_minutes_without_the_store_lose_nothing(muster: Muster, tmp_path: Path) -> None:
+    script = f"""
+import os, pathlib, time
+until, number = time.monotonic() + {LONG + 10}, 0
+while time.monotonic() < until:
+    print("line", number, flush=True)
+    pathlib.Path("checkpoints/state.tmp").write_text(str(number))
+    pathlib.Path("checkpoints/state.tmp").rename("checkpoints/state.pt")
+    number += 1
+    time.sleep(0.25)
+pathlib.Path("outputs/last.txt").write_text(str(number))
+"""
+    with bucket("s3", tmp_path) as there:
+        assert there.steering is not None
+        muster.env.update(there.env)
+        running = muster.start("run", muster.job(script, workers=1, work_dir=there.url))
+        run = muster.run_id()
+        eventually(lambda: "line 3" in muster("logs", run, check=None).stdout, within=60)
+        with there.steering.away("close"):
+            time.sleep(LONG)
+        assert running.wait(120) == 0, running.stderr and running.stderr.read()
+        texts = muster("logs", run).stdout
+        muster("outputs", run, "--to", tmp_path / "out")
+    for rank in range(2):
+        numbers = [int(number) for number in re.findall(rf"\[rank {rank}\] line (\d+)", texts)]
+        assert numbers == list(range(len(numbers)))
+        assert len(numbers) >= 2 * LONG  # it went on meanwhile
+    kept = sorted((tmp_path / "out").rglob("last.txt"))
+    assert kept
+    assert "generation 2" not in texts

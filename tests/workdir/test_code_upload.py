@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 
 from muster.errors import CodeError
 from muster.workdir import code_upload
-from muster.workdir.bundle import fetch_code, scan, store_code
+from muster.workdir.bundle import fetch_code, scan, store_code, unused_code
 from muster.workdir.code_pieces import Piece
 from muster.workdir.code_reading import code_key, latest, latest_key, read_contents
 from muster.workdir.folder import FolderStore
@@ -55,11 +56,12 @@ def test_a_change_of_one_line_costs_little_more_than_the_line(store: Sent, code:
     assert sent_for(store, code, tmp_path) > 2_000_000
     (code / "train.py").write_bytes(lines(50) + b"x = 1\n")
     assert sent_for(store, code, tmp_path) < 3_000
-    # Is it there; pointer, what it points to; the packs; the bundle, the pointer. A node reads two bundles.
+    # Is it there; pointer, what it points to; the packs, and whether they are still there at the end; the bundle, the
+    # pointer. A node reads two bundles.
     store.reset()
     (code / "train.py").write_bytes(lines(50) + b"x = 2\n")
     digest = store_code(store, code, "job").digest
-    assert store.counts == {"get_range": 1, "get": 3, "list": 1, "create": 1, "put": 1}
+    assert store.counts == {"get": 4, "list": 2, "create": 1, "put": 1}
     assert read_contents(store, digest).base is not None
 
 
@@ -356,3 +358,45 @@ def test_several_launchers_at_once_end_with_one_bundle(tmp_path: Path) -> None:
         assert {launched.result().digest for launched in done} == {scan(code).digest}
     assert list((tmp_path / "work dir" / ".muster-tmp").iterdir()) == []
     fetch_code(store, scan(code).digest, tmp_path / "into")
+
+
+def test_packs_that_are_pruned_while_they_are_used_again_are_sent_again(tmp_path: Path) -> None:
+    """A killed launch left packs that no bundle names yet; somebody prunes while the next one goes on from there."""
+    code, place = tmp_path / "code", tmp_path / "work dir"
+    code.mkdir()
+    for number in range(4):
+        (code / f"{number}.bin").write_bytes(os.urandom(6 << 20))
+
+    class Killed(FolderStore):
+        sent = 0
+
+        def create(self, key: str, data: bytes) -> None:
+            self.sent += key.startswith("code/packs/")
+            if self.sent > 1:
+                raise KeyboardInterrupt
+            super().create(key, data)
+
+    class Pruned(FolderStore):
+        pruned = 0
+
+        def create(self, key: str, data: bytes) -> None:
+            if not self.pruned:
+                unused = unused_code(self, (), 0.0, time.time() + 1)
+                self.pruned = len(unused)
+                self.delete_all(entry.key for entry in unused)
+            super().create(key, data)
+
+    with pytest.raises(KeyboardInterrupt):
+        store_code(Killed(place), code, "job")
+    store = Pruned(place)
+    reference = store_code(store, code, "job")
+    assert store.pruned
+    assert fetch_code(store, reference.digest, tmp_path / "into") == scan(code)
+
+
+def test_code_whose_packs_are_gone_is_brought_by_the_next_launch(code: Path, tmp_path: Path) -> None:
+    store = FolderStore(tmp_path / "work dir")
+    reference = store_code(store, code, "job")
+    store.delete_all([entry.key for entry in store.list("code/packs/")])
+    assert store_code(store, code, "job") == reference
+    assert fetch_code(store, reference.digest, tmp_path / "into") == scan(code)

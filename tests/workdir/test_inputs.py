@@ -13,8 +13,10 @@ import pytest
 
 from muster.errors import CodeError, NodeError, NotFound, StoreError
 from muster.frameworks.registry import framework
-from muster.node.preparing import share_of
-from muster.spec.job import Job, Role, Workers
+from muster.node.preparing import lay_out_inputs, share_of
+from muster.node.settings import Settings
+from muster.node.surroundings import process_environment
+from muster.spec.job import Input, Job, Role, Workers
 from muster.workdir import inputs, opening
 from muster.workdir.counting import CountingStore
 from muster.workdir.input_cache import InputCache
@@ -273,3 +275,72 @@ def test_a_node_without_a_number_has_no_share(node: str | None) -> None:
     with pytest.raises(NodeError, match="has no share") as told:
         share_of(job, framework("pytorch"), node)
     assert "worker-1 to worker-3" in told.value.fix
+
+
+def settings_of(folder: Path, node: str) -> Settings:
+    return Settings(work_dir="", run="run", role=node.partition("-")[0], node=node, job=None, folder=folder / node)
+
+
+def test_code_that_outlives_a_node_shows_each_run_its_own_inputs(world: World, tmp_path: Path) -> None:
+    code, said = tmp_path / "image", world.said
+    job = Job(name="x", framework="pytorch", inputs={"data": Input(world.store.url)})
+    first = settings_of(tmp_path / "first", "main")
+    lay_out_inputs(first, job, code, framework("pytorch"), said.append)
+    assert tree(code / "inputs" / "data") == FILES
+    shutil.rmtree(first.folder)
+    world.store.put("part-0/data.bin", b"new")
+    lay_out_inputs(settings_of(tmp_path / "second", "main"), job, code, framework("pytorch"), said.append)
+    assert tree(code / "inputs" / "data") == {**FILES, "part-0/data.bin": b"new"}
+    assert said == []
+
+
+def test_nodes_that_share_their_code_are_told_where_their_own_share_is(world: World, tmp_path: Path) -> None:
+    code, said = tmp_path / "image", world.said
+    job = Job(name="x", framework="pytorch", workers=Workers(1, 1), inputs={"data": Input(world.store.url, shard=True)})
+    places = []
+    for node in ("main", "worker-1"):
+        settings = settings_of(tmp_path, node)
+        lay_out_inputs(settings, job, code, framework("pytorch"), said.append)
+        places.append(Path(process_environment(settings, job, code, {})["MUSTER_INPUTS"]) / "data")
+    assert {**tree(places[0]), **tree(places[1])} == FILES
+    assert len(said) == 1
+    assert str(places[1]) in said[0]
+
+
+def test_what_came_before_an_error_need_not_come_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    get_file, failing = CountingStore.get_file, [True]
+
+    def fails_once(store: CountingStore, key: str, path: Path) -> None:
+        if key == "part-6/data.bin" and failing.pop():
+            failing.append(False)
+            raise StoreError("it broke")
+        get_file(store, key, path)
+
+    monkeypatch.setattr(CountingStore, "get_file", fails_once)
+    with pytest.raises(StoreError, match="it broke"):
+        world.lay_out()
+    assert tree(world.lay_out()) == FILES
+    assert world.fetched() == len(FILES)
+
+
+def test_what_no_place_names_any_more_makes_room(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.lay_out()
+    for path in FILES:
+        world.store.put(path, b"changed" + path.encode())
+    objects = tmp_path / "home" / "inputs" / "objects"
+    assert len(list(objects.iterdir())) == len(FILES)
+    usage = shutil.disk_usage(world.folder)
+    full = iter([True])
+    monkeypatch.setattr(
+        shutil, "disk_usage", lambda _place: usage._replace(total=1000, free=0 if next(full, False) else 1000)
+    )
+    world.lay_out(at="two")
+    assert len(list(objects.iterdir())) == len(FILES)
+
+
+def test_equal_contents_do_not_push_each_other_out(world: World) -> None:
+    for number in range(3):
+        world.store.put(f"twins/{number}", b"same")
+    for at in ("one", "two", "three"):
+        world.lay_out(at=at)
+    assert world.fetched() == len(FILES) + 3

@@ -18,7 +18,7 @@ from ..workdir.run import RunFolder
 from .gpus import count_gpus
 from .python import check_framework, environment, interpreter
 from .settings import Settings
-from .surroundings import sync_folder
+from .surroundings import inputs_folder, sync_folder
 
 
 @dataclass(frozen=True)
@@ -44,18 +44,31 @@ def prepare(settings: Settings, run: RunFolder, job: Job, framework: Framework, 
     for folder in filter(None, (outputs, checkpoints)):
         with suppress(OSError):  # an image may forbid it; a script that leaves something then says so itself
             folder.mkdir(parents=True, exist_ok=True)
-    lay_out_inputs(job, code, framework, settings.node, say)
+    lay_out_inputs(settings, job, code, framework, say)
     return Ground(code, python, framework.processes(job, count_gpus()))
 
 
-def lay_out_inputs(job: Job, code: Path, framework: Framework, node: str | None, say: Callable[[str], None]) -> None:
+def lay_out_inputs(settings: Settings, job: Job, code: Path, framework: Framework, say: Callable[[str], None]) -> None:
     """Each input stands at `inputs/<name>` in the script's folder."""
+    folder = inputs_folder(settings, code)
     for name, one in job.inputs.items():
-        place = code / "inputs" / name
+        place = folder / name
         place.parent.mkdir(parents=True, exist_ok=True)
         if not place.exists():
-            share = share_of(job, framework, node) if one.shard else None
+            share = share_of(job, framework, settings.node) if one.shard else None
             lay_out(name, one.source, place, share, say)
+        if folder != code / "inputs":
+            _show(place, code / "inputs" / name, say)
+
+
+def _show(place: Path, link: Path, say: Callable[[str], None]) -> None:
+    """Links an input into code that outlives this node and may be another node's too."""
+    link.parent.mkdir(parents=True, exist_ok=True)
+    if link.exists() and (not link.is_symlink() or link.readlink() != place):
+        say(f"{link} is there already, and not of this node; its own is {place} (MUSTER_INPUTS)")
+        return
+    link.unlink(missing_ok=True)  # an earlier run's, which leads nowhere now
+    link.symlink_to(place)
 
 
 def share_of(job: Job, framework: Framework, node: str | None) -> Share | None:

@@ -39,6 +39,8 @@ def process_environment(
     if outputs := sync_folder(job, code, env):
         # Scripts written for ADS know it by the second name.
         base.update(MUSTER_OUTPUTS=str(outputs), OCI__SYNC_DIR=str(outputs))
+    if job.inputs:
+        base["MUSTER_INPUTS"] = str(inputs_folder(settings, code))
     if job.checkpoints:
         base["MUSTER_CHECKPOINTS"] = str(code / job.checkpoints)
     base["TMPDIR"] = str(temporary_folder(folder))
@@ -69,6 +71,12 @@ def sync_folder(job: Job, code: Path, env: Mapping[str, str] = os.environ) -> Pa
     if given := env.get("OCI__SYNC_DIR"):
         return Path(given)
     return code / job.outputs if job.outputs else None
+
+
+def inputs_folder(settings: Settings, code: Path) -> Path:
+    """Where inputs are laid out: in the code, unless that is not the node's own and outlives it."""
+    own = code.is_relative_to(settings.folder)
+    return (code if own else settings.folder) / "inputs"
 
 
 def _shim() -> Path:

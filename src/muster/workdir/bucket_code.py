@@ -14,8 +14,8 @@ from ..errors import CodeError
 from .addresses import split_object
 from .files import sha256_of
 from .opening import open_store
-from .parallel import at_once
 from .store import Entry, Store, check_key
+from .transfers import move_all
 
 _MOST = 20_000
 """Objects below one folder of code; one with more is data."""
@@ -47,12 +47,11 @@ class BucketCode(NamedTuple):
             self.store.get_file(self.entries[0].key, to)
             return
         to.mkdir(parents=True)
-        brought = at_once(
-            self.store.capabilities.parallel,
-            lambda entry: self.store.get_file(entry.key, to / check_key(entry.key)),
-            self.entries,
-        )
-        for _ in brought:
+
+        def bring(entry: Entry) -> None:
+            self.store.get_file(entry.key, to / check_key(entry.key))
+
+        for _ in move_all(self.store, self.entries, lambda entry: entry.size, bring):
             pass
 
 

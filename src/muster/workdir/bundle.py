@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from ..errors import CodeError, NotFound
-from .code_format import MAGIC
-from .code_reading import code_key, read_contents
+from ..errors import CodeError
+from .code_reading import NoSuchCode, code_key, read_contents
 from .code_unused import unused_code
-from .code_upload import point_to, upload
+from .code_upload import packs_there, point_to, upload
 from .document import CodeRef
 from .manifest import FileEntry, Manifest
 from .progress import Progress, unseen
@@ -72,11 +71,15 @@ def read_code(store: Store, digest: str) -> Manifest:
 
 
 def _is_there(store: Store, digest: str) -> bool:
-    key = code_key(digest)
+    """Whether the work dir has the code, with all that it needs. One that is not whole is taken away."""
     try:
-        if store.get_range(key, 0, len(MAGIC)) == MAGIC:
-            return True
-    except NotFound:
+        contents = read_contents(store, digest)
+    except NoSuchCode:
         return False
-    store.delete(key)  # cut short, or nothing that we wrote
+    except CodeError:
+        pass
+    else:
+        if not contents.packs or set(contents.packs) <= set(packs_there(store)):
+            return True
+    store.delete(code_key(digest))
     return False

@@ -17,6 +17,10 @@ DAMAGE = (ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowE
 """What reading something raises that is not what it should be."""
 
 
+class NoSuchCode(CodeError):
+    """No bundle has this digest."""
+
+
 def is_digest(text: str) -> bool:
     return len(text) == 64 and not set(text) - set("0123456789abcdef")
 
@@ -47,7 +51,7 @@ def _read(store: Store, digest: str, base_of: BaseOf) -> Contents:
     try:
         data = store.get(code_key(digest))
     except NotFound:
-        raise CodeError(
+        raise NoSuchCode(
             f"the code {digest[:12]}… is not in the work dir {store.url}",
             "Launch the job again, which brings it.",
         ) from None

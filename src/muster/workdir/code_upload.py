@@ -21,16 +21,34 @@ from .progress import Progress
 from .scan import changed
 from .store import Store
 
+_PACKS_AT_ONCE = 8
+"""Each is in memory while it is on its way, and over a slow line more of them only take longer each."""
+
+_ATTEMPTS = 3
+
 _Sent = tuple[Pack, int, dict[bytes, Spot]]
 """A pack that is there: its size, and where its pieces are in it."""
 
 
 def upload(store: Store, folder: Path, manifest: Manifest, job: str, progress: Progress) -> None:
     """Puts the bundle of a scanned folder into the work dir. A file that has changed since is an error."""
+    for _ in range(_ATTEMPTS):
+        used = _upload(store, folder, manifest, job, progress)
+        if not used or used <= set(packs_there(store)):
+            return
+        # Somebody took away what no run needed, before our bundle said that it is needed.
+        store.delete(code_key(manifest.digest))
+    raise CodeError(f"code is taken away from {store.url} while it is brought there", "Stop what prunes it.")
+
+
+def _upload(store: Store, folder: Path, manifest: Manifest, job: str, progress: Progress) -> set[str]:
+    """The packs that were there before and are used again."""
     former = latest(store, job) if job and not is_small(manifest) else None
     cuts = _cuts(folder, manifest, former.cuts if former else {})
-    there = _packs_there(store) if former else None
+    there = packs_there(store) if former else None
     plan = planned(manifest, cuts, former, there or {})
+    if there is None and not plan.inside and len(grouped(plan.new)) > 1:
+        there = packs_there(store) or None
     pieces = _Pieces(folder, manifest, cuts)
     if plan.inside:
         contents, tail = _with_tail(plan, pieces)
@@ -39,8 +57,10 @@ def upload(store: Store, folder: Path, manifest: Manifest, job: str, progress: P
             # Whoever takes away what no run needs leaves alone what a young pointer leads to.
             store.put(latest_key(job), former.manifest.digest.encode())
         contents, tail = _with_packs(store, plan, there, pieces, progress), b""
+    own = {pack.name for pack in grouped(plan.new)} if there is None else set()
     with suppress(AlreadyExists):  # another launcher brought the same code in the meantime
         store.create(code_key(manifest.digest), encode(contents, tail))
+    return set(contents.packs) - own
 
 
 def point_to(store: Store, manifest: Manifest, job: str) -> None:
@@ -70,13 +90,11 @@ def _with_packs(
     store: Store, plan: UploadPlan, there: Mapping[str, int] | None, pieces: _Pieces, progress: Progress
 ) -> Contents:
     packs = grouped(plan.new)
-    if there is None:
-        there = _packs_there(store) if len(packs) > 1 else {}
-    sending = _Sending(store, there, pieces)
+    sending = _Sending(store, there or {}, pieces)
     found, sizes = dict(plan.contents.spots), dict(plan.contents.packs)
     done, total = 0, plan.bytes
     progress(done, total)
-    for pack, size, places in at_once(store.capabilities.parallel, sending.send, packs):
+    for pack, size, places in at_once(min(store.capabilities.parallel, _PACKS_AT_ONCE), sending.send, packs):
         found.update(places)
         sizes[pack.name] = size
         done += pack.size
@@ -84,7 +102,8 @@ def _with_packs(
     return replace(plan.contents, spots=found, packs=sizes)
 
 
-def _packs_there(store: Store) -> dict[str, int]:
+def packs_there(store: Store) -> dict[str, int]:
+    """The packs of a work dir, with their sizes."""
     return {entry.key.removeprefix(PACKS): entry.size for entry in store.list(PACKS)}
 
 

@@ -13,7 +13,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,15 +47,13 @@ class InputCache:
         """While another node of this machine fetches the same place we wait, and then find it here."""
         self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._objects.mkdir(parents=True, exist_ok=True, mode=0o700)
-        lock = self._file.with_suffix(".lock")
-        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        own, everybody = self._file.with_suffix(".lock"), self._root / "lock"
+        with _locked(own, fcntl.LOCK_EX), _locked(everybody, fcntl.LOCK_SH) as self._all:
             self._known = self._read(self._file)
-            yield
-            self._write()
-        finally:
-            os.close(descriptor)
+            try:
+                yield
+            finally:
+                self._write()  # after an error too: what has come need not come again
 
     def has(self, key: str, tag: str) -> bool:
         """Whether an object of this tag is here; one without a tag has to be fetched."""
@@ -68,9 +66,11 @@ class InputCache:
         try:
             bring(arriving)
             digest = sha256_of(arriving)
-            arriving.chmod(0o444)  # a script that writes to what it was given spoils it for nobody else
             place = self._objects / digest
-            arriving.replace(place)
+            # Runs have it under links of their own, so that one who wrote to it, as root can, would spoil theirs.
+            arriving.chmod(0o444)
+            if not _holds(place, digest):
+                arriving.replace(place)
         finally:
             arriving.unlink(missing_ok=True)
         seen = place.stat()
@@ -80,28 +80,46 @@ class InputCache:
         """Where an object is that is here."""
         return self._objects / self._known[key].sha256
 
+    def forget(self, keep: Container[str]) -> None:
+        """Of this place nothing else is needed from now on."""
+        self._known = {key: kept for key, kept in self._known.items() if key in keep}
+
     def make_room(self, size: int) -> int:
-        """Takes away what was used longest ago until so much fits; the bytes that are missing even then."""
-        missing = self._missing(size)
-        for file in sorted(self._file.parent.glob("*.json"), key=lambda one: one.stat().st_mtime):
-            if missing <= 0:
-                break
-            if file != self._file:
-                self._forget(file)
-                missing = self._missing(size)
-        return max(missing, 0)
+        """Takes away what nobody needs, then what was used longest ago, until so much fits; the bytes still missing.
+
+        Nothing goes while another node of this machine is at work here: what it has just fetched no file names yet.
+        """
+        if self._missing(size) > 0 and self._alone():
+            self._sweep()
+            others = [file for file in self._file.parent.glob("*.json") if file != self._file]
+            for file in sorted(others, key=lambda one: one.stat().st_mtime):
+                if self._missing(size) <= 0:
+                    break
+                file.unlink(missing_ok=True)
+                self._sweep()
+            fcntl.flock(self._all, fcntl.LOCK_SH)
+        return max(self._missing(size), 0)
+
+    def _alone(self) -> bool:
+        try:
+            fcntl.flock(self._all, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            fcntl.flock(self._all, fcntl.LOCK_SH)
+            return False
+        return True
 
     def _missing(self, size: int) -> int:
         disk = shutil.disk_usage(self._objects)
         return size - (disk.free - int(disk.total * _SPARE))
 
-    def _forget(self, file: Path) -> None:
-        others = [other for other in self._file.parent.glob("*.json") if other != file]
-        used = {kept.sha256 for other in others for kept in self._read(other).values()}
-        for kept in self._read(file).values():
-            if kept.sha256 not in used:
-                (self._objects / kept.sha256).unlink(missing_ok=True)  # a run that has it keeps it by its own link
-        file.unlink(missing_ok=True)
+    def _sweep(self) -> None:
+        """Takes away what no place names any more. A run that has it keeps it by its own link."""
+        others = [file for file in self._file.parent.glob("*.json") if file != self._file]
+        known = [self._known, *map(self._read, others)]
+        named = {kept.sha256 for one in known for kept in one.values()}
+        for path in self._objects.iterdir():
+            if path.name not in named:
+                path.unlink(missing_ok=True)
 
     def _sound(self, kept: Kept) -> bool:
         try:
@@ -121,3 +139,20 @@ class InputCache:
         arriving = self._file.with_suffix(f".{os.urandom(4).hex()}")
         arriving.write_text(json.dumps({"used": time.time(), "objects": self._known}))
         arriving.replace(self._file)
+
+
+def _holds(place: Path, digest: str) -> bool:
+    try:
+        return sha256_of(place) == digest
+    except OSError:
+        return False
+
+
+@contextlib.contextmanager
+def _locked(file: Path, how: int) -> Iterator[int]:
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, how)
+        yield descriptor
+    finally:
+        os.close(descriptor)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -16,6 +15,7 @@ from .input_cache import InputCache
 from .opening import open_store
 from .patience import Patience, Say
 from .store import Entry, Store, check_key
+from .transfers import move_all
 
 T = TypeVar("T")
 
@@ -55,18 +55,25 @@ def lay_out(name: str, source: str, place: Path, share: Share | None, say: Say) 
         return
     objects = _shared(_found(source, say), share)
     cache = InputCache(source if share is None else f"{source} {share.number}/{share.of}")
-    parallel = 1 if is_web(source) else open_store(source).capabilities.parallel
     with cache.held():
         missing = [one for one in objects if not cache.has(one.path, one.tag)]
+        cache.forget(keep={one.path for one in objects} - {one.path for one in missing})
         _check_room(name, cache, sum(one.size for one in missing))
-        _fetch(name, cache, missing, parallel, say)
-        arriving = place.with_name(f".muster-{place.name}")
-        shutil.rmtree(arriving, ignore_errors=True)
+        _fetch(name, cache, missing, source, say)
+        _lay_out(objects, cache, place)
+
+
+def _lay_out(objects: Sequence[Object], cache: InputCache, place: Path) -> None:
+    arriving = place.with_name(f".muster-{os.urandom(8).hex()}")
+    try:
         for one in objects:
             _link(cache.place(one.path), arriving / one.path if one.path else arriving)
         if not objects:
             arriving.mkdir(parents=True)
         arriving.rename(place)
+    finally:
+        if arriving.is_dir():
+            shutil.rmtree(arriving)
 
 
 def _link_local(source: Path, place: Path, share: Share | None) -> None:
@@ -137,15 +144,21 @@ def _web(source: str, say: Say) -> Object:
     return Object("", 0, digest, bring)
 
 
-def _fetch(name: str, cache: InputCache, missing: Sequence[Object], parallel: int, say: Say) -> None:
+def _fetch(name: str, cache: InputCache, missing: Sequence[Object], source: str, say: Say) -> None:
     patience = Patience(say, f"fetching input {name}")
     total, done = sum(one.size for one in missing), 0
-    with ThreadPoolExecutor(max(1, min(parallel, len(missing)))) as pool:
-        for one, _ in zip(
-            missing, pool.map(lambda one: cache.fetch(one.path, one.tag, one.bring), missing), strict=True
-        ):
-            done += one.size
-            patience.look(f"{size_text(done)} of {size_text(total)}")
+
+    def fetch(one: Object) -> int:
+        cache.fetch(one.path, one.tag, one.bring)
+        return one.size
+
+    if is_web(source):
+        fetched: Iterable[int] = map(fetch, missing)
+    else:
+        fetched = move_all(open_store(source), missing, lambda one: one.size, fetch)
+    for size in fetched:
+        done += size
+        patience.look(f"{size_text(done)} of {size_text(total)}")
 
 
 def _check_room(name: str, cache: InputCache, size: int) -> None:

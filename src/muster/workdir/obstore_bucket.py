@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     AnyStore = S3Store | GCSStore | AzureStore
 
 POLL_SECONDS = 12.0
+_SILENCE = timedelta(seconds=60)
+"""Without a byte of an answer."""
+_LONGEST = timedelta(minutes=10)
+"""Of one request, body and all."""
 _MARK = "mustermark"
 """Kept with an object. Azure takes no name that is not one in C#."""
 _MOST_PARTS = 9000
@@ -93,16 +97,16 @@ class ObstoreBucket:
         self._bucket, self._words = bucket, words
         self._known = False
         plain = str(settings.get("endpoint", "")).startswith("http://")
-        client = {
-            "allow_http": plain,
-            "connect_timeout": timedelta(seconds=5),
-            "read_timeout": timedelta(seconds=60),
-            "timeout": timedelta(minutes=10),
-        }
 
-        def opened(retries: int, **more: bool) -> AnyStore:
+        def opened(retries: int, silence: timedelta, **more: bool) -> AnyStore:
             backoff = {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=4), "base": 2}
-            retry = {"max_retries": retries, "retry_timeout": timedelta(seconds=15), "backoff": backoff}
+            retry = {"max_retries": retries, "retry_timeout": timedelta(minutes=2), "backoff": backoff}
+            client = {
+                "allow_http": plain,
+                "connect_timeout": timedelta(seconds=5),
+                "read_timeout": silence,
+                "timeout": _LONGEST,
+            }
             try:
                 made: AnyStore = getattr(kinds, kind)(
                     bucket, client_options=client, retry_config=retry, **settings, **more
@@ -111,10 +115,12 @@ class ObstoreBucket:
                 raise StoreError(f"cannot open the bucket {bucket}: {first_line(error)}") from error
             return made
 
-        # Where a put must not be repeated behind our back, and where each part of many had better be. The first also
-        # deletes one object as one, so that a refusal says what was refused.
-        self._once = opened(0, **({"disable_bulk_delete": True} if kind == "S3Store" else {}))
-        self._patient = opened(6)
+        # One object is deleted as one, so that a refusal says what was refused.
+        singly = {"disable_bulk_delete": True} if kind == "S3Store" else {}
+        self._reader = opened(0, _SILENCE, **singly)
+        # Where a put must not be repeated behind our back, and where each part of many had better be. While a body is
+        # on its way nothing comes back, so that over a slow line silence says nothing.
+        self._writer, self._patient = opened(0, _LONGEST), opened(6, _LONGEST)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -123,11 +129,11 @@ class ObstoreBucket:
     def put(self, name: str, data: bytes, mark: str | None = None) -> None:
         import obstore
 
-        with self._explained("write", name):
+        with self._explained("write", name, only=mark is not None):
             if mark is None:
-                obstore.put(self._once, name, data, use_multipart=False)
+                obstore.put(self._writer, name, data, use_multipart=False)
             else:
-                obstore.put(self._once, name, data, mode="create", use_multipart=False, attributes={_MARK: mark})
+                obstore.put(self._writer, name, data, mode="create", use_multipart=False, attributes={_MARK: mark})
 
     def put_file(self, name: str, path: Path) -> None:
         import obstore
@@ -146,8 +152,8 @@ class ObstoreBucket:
         if tag:
             options["if_match"] = tag
         try:
-            with self._explained("read", name):
-                found = obstore.get(self._once, name, options=options)  # type: ignore[arg-type]
+            with self._explained("read", name, only=bool(tag)):
+                found = obstore.get(self._reader, name, options=options)  # type: ignore[arg-type]
                 return Part(bytes(found.bytes()), found.meta["size"], found.meta["e_tag"] or "")
         except Behind as behind:
             return Part(b"", behind.total, "") if behind.total >= 0 else self._behind(name)
@@ -157,7 +163,7 @@ class ObstoreBucket:
         import obstore
 
         with self._explained("read", name):
-            meta = obstore.head(self._once, name)
+            meta = obstore.head(self._reader, name)
             return Part(b"", meta["size"], meta["e_tag"] or "")
 
     def mark(self, name: str) -> str:
@@ -165,7 +171,7 @@ class ObstoreBucket:
 
         try:
             with self._explained("read", name):
-                found = obstore.get(self._once, name, options={"head": True})
+                found = obstore.get(self._reader, name, options={"head": True})
                 return str(found.attributes.get(_MARK, ""))
         except NotFound:
             return ""
@@ -177,7 +183,7 @@ class ObstoreBucket:
     def _found(self, folder: str, after: str) -> Iterator[Entry]:
         import obstore
 
-        for page in obstore.list(self._once, folder or None, offset=_offset(after) or None, chunk_size=1000):
+        for page in obstore.list(self._reader, folder or None, offset=_offset(after) or None, chunk_size=1000):
             for found in page:
                 if found["path"].startswith(folder) and found["path"] > after:
                     modified = found["last_modified"].timestamp()
@@ -201,7 +207,7 @@ class ObstoreBucket:
         import obstore
 
         try:
-            obstore.head(self._once, name)
+            obstore.head(self._reader, name)
         except FileNotFoundError:
             return False
         return True
@@ -210,7 +216,7 @@ class ObstoreBucket:
         import obstore
 
         with self._explained("list", folder):
-            found = obstore.list_with_delimiter(self._once, folder or None)
+            found = obstore.list_with_delimiter(self._reader, folder or None)
         folders = (name.rstrip("/") for name in found["common_prefixes"])
         files = (one["path"] for one in found["objects"])
         return (name[len(folder) :] for name in (*folders, *files) if name.startswith(folder) and name != folder)
@@ -228,7 +234,7 @@ class ObstoreBucket:
                         pass
             return
         try:
-            self._delete(self._once, names)
+            self._delete(self._reader, names)
         except NotFound:
             return
 
@@ -239,13 +245,15 @@ class ObstoreBucket:
             obstore.delete(store, names[0] if len(names) == 1 else list(names))
 
     @contextmanager
-    def _explained(self, verb: str, name: str) -> Iterator[None]:
+    def _explained(self, verb: str, name: str, only: bool = False) -> Iterator[None]:
+        """`only`: it was asked to be done on a condition, so that an answer may be about that."""
         import obstore.exceptions as errors
 
         try:
             yield
         except (FileNotFoundError, errors.BaseError) as error:
-            raise explained(self._words, Asked(verb, self._bucket, name), error, known=self._known) from error
+            asked = Asked(verb, self._bucket, name)
+            raise explained(self._words, asked, error, known=self._known, only=only) from error
         self._known = True
 
 

@@ -34,12 +34,17 @@ class Behind(Exception):
         self.total = total
 
 
-def explained(words: Words, asked: Asked, error: Exception, *, known: bool) -> Exception:
-    """What an error of obstore means. `known`: this bucket has answered us before, so our credentials are good."""
+def explained(words: Words, asked: Asked, error: Exception, *, known: bool, only: bool) -> Exception:
+    """What an error of obstore means.
+
+    `known`: this bucket has answered us before, so our credentials are good. `only`: we had named a condition.
+    """
     import obstore.exceptions as errors
 
     answer = _answer(error)
     place = f"{asked.name!r} in the bucket {asked.bucket}" if asked.name else f"the bucket {asked.bucket}"
+    if isinstance(error, errors.AlreadyExistsError | errors.PreconditionError) and not only:
+        return StoreBusy(f"cannot {asked.verb} {place} now: {words.service} said {answer.code or answer.status}")
     if isinstance(error, errors.AlreadyExistsError):
         if answer.status == 409 and words is aws.WORDS:
             return StoreBusy(f"another writes {place} at this moment")

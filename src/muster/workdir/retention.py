@@ -145,6 +145,8 @@ def remove(store: Store, held: Holding) -> None:
     """Takes a run away: its objects, its place in the index, and what its nodes left on this machine."""
     last = [f"{held.run}/{RESULT}", f"{held.run}/{JOB}"]
     store.delete_all(key for key in held.keys if key not in last)
+    # What a node that was slow to leave wrote meanwhile: without its job nobody would find it again.
+    store.delete_all([entry.key for entry in store.list(f"{held.run}/") if entry.key not in last])
     for key in last:
         store.delete(key)
     forget(held.run, store.url)
