@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -103,7 +105,7 @@ class Run:
             )
         return cls(wish, work_dir)
 
-    @property
+    @cached_property
     def folder(self) -> RunFolder:
         return RunFolder(open_store(self.work_dir), self.id)
 
@@ -133,11 +135,14 @@ class Run:
 
     def wait(self, timeout: float | None = None) -> Result:
         """Waits for the end."""
-        until = None if timeout is None else time.monotonic() + timeout
+        until = math.inf if timeout is None else time.monotonic() + timeout
+        pause, slowest = 0.5, max(0.5, self.folder.store.capabilities.poll_seconds)
         while (result := self.poll()) is None:
-            if until is not None and time.monotonic() >= until:
+            if time.monotonic() >= until:
                 raise MusterError(f"run {self.id} has not ended within {timeout:g} s")
-            self.pause(0.5)
+            self.pause(min(pause, max(0.0, until - time.monotonic())))
+            # Nodes of ours wake us when they end; whoever else is asked again and again is asked ever less often.
+            pause = pause if self._launched else min(1.5 * pause, slowest)
         return result
 
     def has_nodes(self) -> bool:

@@ -8,9 +8,9 @@ from itertools import islice
 
 import pytest
 
-from muster.errors import AlreadyExists, StoreError
+from muster.errors import AlreadyExists, StoreBusy, StoreError
 from muster.node.asking import ask
-from muster.node.waiting import delays, insist
+from muster.node.waiting import delays, insist, persist
 
 pytestmark = pytest.mark.unit
 
@@ -53,6 +53,19 @@ def test_one_that_never_answers_is_an_error_too() -> None:
     with pytest.raises(StoreError, match="did not answer"):
         asyncio.run(insist(answer.wait, within=0.3))
     answer.set()
+
+
+def test_long_work_is_tried_again_until_the_store_is_back_and_each_failure_is_told() -> None:
+    store, told = Away(2), list[StoreError]()
+    assert asyncio.run(persist(store, told.append)) == "here"
+    assert [str(error) for error in told] == ["away", "away"]
+
+
+def test_long_work_that_fails_for_another_reason_is_not_tried_again() -> None:
+    store = Away(1000)
+    with pytest.raises(StoreError, match="away"):
+        asyncio.run(persist(store, kind=StoreBusy))
+    assert store.asked == 1
 
 
 def test_requests_that_hang_keep_no_other_from_its_thread() -> None:

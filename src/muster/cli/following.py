@@ -6,14 +6,20 @@ Apart from `run.py`, so that asyncio, which is slow to load, is loaded while the
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 from typing import TYPE_CHECKING
 
+from ..errors import StoreBusy
 from ..node.watching import Tail, watch
 
 if TYPE_CHECKING:
     from ..launching import Run
     from ..workdir.records import Result
     from .screen import Screen
+
+_LAST_WORD = 120.0
+"""Seconds that the end of a run whose nodes are gone is waited for, where the work dir does not answer."""
 
 
 class Following:
@@ -41,7 +47,16 @@ async def _watch(run: Run, shown: Screen, tail: Tail) -> Result | None:
 
 async def _look_after(run: Run, shown: Screen) -> Result | None:
     """Lost nodes are started again, ended ones are taken off the process table, until none is left."""
-    while (result := run.poll()) is None and run.has_nodes():
+    until = math.inf
+    while time.monotonic() < until:
+        try:
+            result = await asyncio.to_thread(run.poll)
+            if result or not await asyncio.to_thread(run.has_nodes):
+                return result
+            until = math.inf
+        except StoreBusy:
+            # Nodes can wait for a work dir that is away, and so can we; without nodes for a while yet.
+            until = min(until, math.inf if run.has_nodes() else time.monotonic() + _LAST_WORD)
         await asyncio.to_thread(run.pause, 0.5)
         shown.remind()
-    return result
+    return None

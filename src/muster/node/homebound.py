@@ -21,7 +21,7 @@ from .outage import Outage
 from .pace import Pace
 from .renames import watch
 from .surroundings import sync_folder
-from .waiting import happened, insist
+from .waiting import happened, persist
 
 if TYPE_CHECKING:
     from .program import Node
@@ -160,7 +160,7 @@ class Homebound:
         self._read_reports()
         async with self._shipping:
             self._over = True
-            for path in await insist(self._finish):
+            for path in await persist(self._finish):
                 self._node.say(f"not brought home: {path}")
         self._say_of_checkpoints()
         if self._checkpoints:

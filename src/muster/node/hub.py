@@ -11,6 +11,8 @@ from ..errors import ChannelError
 from .channel import BEAT, SILENCE, WATCHER, Channel, accept, frame_body
 from .messages import TO_MAIN, Left, ToMain, ToNode, from_wire, to_wire
 
+_AT_ONCE = 4096
+"""Nodes that may knock in the same moment; the system has whoever is one too many wait for a second or more."""
 _RETURN = 2.0
 """Seconds a node has to come back when its connection broke."""
 
@@ -39,7 +41,7 @@ class Hub:
 
     async def open(self, address: str, port: int) -> int:
         """Listens, and returns the port."""
-        self._server = await asyncio.start_server(self._connected, address, port, limit=1 << 20)
+        self._server = await asyncio.start_server(self._connected, address, port, limit=1 << 20, backlog=_AT_ONCE)
         self._beating = asyncio.ensure_future(self._beat())
         return int(self._server.sockets[0].getsockname()[1])
 

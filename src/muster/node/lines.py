@@ -10,7 +10,7 @@ from ..errors import StoreError
 from ..workdir.loglines import LogLine
 from ..workdir.segments import SegmentWriter
 from .asking import ask
-from .waiting import delays, happened, insist
+from .waiting import delays, happened, persist
 
 _FRAME_LINES = 1000
 _SLOWEST = 10.0
@@ -85,4 +85,4 @@ class LogOut:
 
     async def finish(self) -> None:
         self._send()
-        await insist(self._writer.flush)
+        await persist(self._writer.flush)

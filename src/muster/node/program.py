@@ -24,7 +24,6 @@ from ..workdir.run import RunFolder
 from ..workdir.segments import SegmentWriter
 from . import life as lives
 from . import tree
-from .asking import ask
 from .capture import Capture
 from .guardian import ENDING_SIGNALS
 from .homebound import Homebound
@@ -40,7 +39,7 @@ from .processes import Exit, Processes, Running
 from .settings import Settings
 from .sides import Side
 from .surroundings import process_environment
-from .waiting import AWAY, delays
+from .waiting import AWAY, persist
 
 _TICK = 0.25
 """How exactly deadlines are kept."""
@@ -163,28 +162,15 @@ class Node:
         def say(text: str) -> None:
             loop.call_soon_threadsafe(self.say, text)
 
-        self.ground = await self._prepared(say)
+        outage = Outage(self.say, "the work dir does not answer")
+        work = partial(prepare, self.settings, self.run, self.job, self.framework, say)
+        self.ground = await persist(work, outage.began, StoreBusy)
         self.homebound = Homebound(self)
         if self.record.incarnation > 1:
             with suppress(StoreError):  # the shipping that begins now tries again
                 await self.homebound.ship_complete()  # what this node had not sent when it was killed
         self.task(self.homebound.ship())
         self.feed(lives.Prepared(self.ground.processes, self.take_ports()))
-
-    async def _prepared(self, say: Callable[[str], None]) -> Ground:
-        """A work dir that is away for a while is waited for, as it is later on."""
-        outage = Outage(self.say, "the work dir does not answer")
-        until = None
-        for delay in delays(slowest=_SETTLE_PAUSE, first=0.5):
-            try:
-                return await ask(prepare, self.settings, self.run, self.job, self.framework, say)
-            except StoreBusy as error:
-                until = until or time.monotonic() + AWAY
-                if time.monotonic() > until:
-                    raise
-                outage.began(error)
-            await asyncio.sleep(delay)
-        raise AssertionError("delays never end")
 
     def find_address(self, main: str | None) -> str:
         """Our address as the others see it, now known to the life as well."""

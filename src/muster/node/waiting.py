@@ -16,6 +16,8 @@ T = TypeVar("T")
 AWAY = 180.0
 """Seconds that a work dir may be out of reach without anything being given up: more than two minutes."""
 
+_LONG = 60.0
+
 
 def delays(slowest: float, first: float = 0.02, growth: float = 1.5, spread: float = 0.25) -> Iterator[float]:
     """Seconds to wait before each further look, without end."""
@@ -47,6 +49,33 @@ async def _answer(call: Callable[[], T], until: float) -> T:
         asking.cancel()
         raise StoreBusy("the work dir did not answer in time")
     return asking.result()
+
+
+async def persist(
+    call: Callable[[], T],
+    failed: Callable[[StoreError], None] = lambda _error: None,
+    kind: type[StoreError] = StoreError,
+) -> T:
+    """The same for work that may take long, and goes on where it was: it fails when the store stays away.
+
+    It is tried again after errors of one kind, of which `failed` hears.
+    """
+    since: float | None = None
+    for delay in delays(slowest=5.0, first=0.5):
+        began = time.monotonic()
+        try:
+            return await ask(call)
+        except (AlreadyExists, NotFound):
+            raise
+        except kind as error:
+            now = time.monotonic()
+            # Whatever took long got on, so the store had come back.
+            since = now if since is None or now - began > _LONG else since
+            if now - since > AWAY:
+                raise
+            failed(error)
+        await asyncio.sleep(delay)
+    raise AssertionError("delays never end")
 
 
 async def happened(event: asyncio.Event, within: float) -> bool:

@@ -55,7 +55,7 @@ class WorkerSide:
     async def open(self, node: Node) -> None:
         self._node = node
         self._pace = Pace(node.run.store.capabilities)
-        self._looks: Iterator[float] = repeat(self._pace.look)
+        self._looks: Iterator[float] = repeat(self._pace.look_apart)
         self._opened_at = asyncio.get_running_loop().time()
         self._outage = Outage(node.say, "the work dir does not answer")
         self._link = Link(

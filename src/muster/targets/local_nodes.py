@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from ..errors import LaunchError
+from ..errors import LaunchError, StoreBusy, StoreError
 from ..node import tree
 from ..workdir.home import absolute_paths, remove_node_folder
 from ..workdir.opening import open_store
@@ -85,11 +85,21 @@ class LocalNodes:
 
     def poll(self) -> bool:
         """Looks after the nodes: a lost one is started again while the job allows; true when none is left."""
+        try:
+            return self._look_after()
+        except StoreBusy:
+            return False  # the nodes can wait for a work dir that is away, and so can we
+
+    def _look_after(self) -> bool:
         for name, process in list(self._nodes.items()):
             if process.poll() is None:
                 continue
             del self._nodes[name]
-            self._ended(name)
+            try:
+                self._ended(name)
+            except StoreBusy:
+                self._nodes[name] = process  # whether it is to be started again is judged at the next look
+                raise
         if self._nodes:
             self._hurry()
             self._scale()
@@ -202,7 +212,9 @@ class LocalNodes:
             if self.poll():
                 return
         for name, process in list(self._nodes.items()):
-            record = self._folder.node(name)
+            record = None
+            with suppress(StoreError):
+                record = self._folder.node(name)
             if record and not gone(record):
                 tree.signal_all((record.pid,), signal.SIGKILL)  # the guardian then ends what the program left
                 self.wait(1.0)
