@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import random
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from muster.errors import StoreBusy
 from muster.node.capture import BLOCK
 from muster.node.hub import Hub
 from muster.node.lines import LogOut
 from muster.node.link import Link
+from muster.node.settings import Settings
+from muster.node.start import claimed
 from muster.node.watching import Tail, ask_to_stop, watch
+from muster.spec.job import Job
+from muster.workdir.document import JobDocument
 from muster.workdir.loglines import LogLine
+from muster.workdir.memory import MemoryStore
 from muster.workdir.opening import open_store
 from muster.workdir.records import End, MainConfig, Result
 from muster.workdir.run import RunFolder
@@ -247,3 +254,83 @@ async def test_whoever_asks_main_to_stop_is_heard_at_once(run: RunFolder) -> Non
     assert await asyncio.to_thread(ask_to_stop, run, "enough")
     assert await soon(lambda: cluster.stops) == ["enough"]
     await cluster.close()
+
+
+class Away(MemoryStore):
+    """A work dir that does not answer while it is told so."""
+
+    away = False
+
+    def get(self, key: str) -> bytes:
+        self._check()
+        return super().get(key)
+
+    def list(self, prefix: str = "", after: str = "") -> Iterator[Entry]:
+        self._check()
+        return super().list(prefix, after)
+
+    def list_names(self, prefix: str = "") -> Iterator[str]:
+        self._check()
+        return super().list_names(prefix)
+
+    def create(self, key: str, data: bytes) -> None:
+        self._check()
+        super().create(key, data)
+
+    def _check(self) -> None:
+        if self.away:
+            raise StoreBusy("no answer")
+
+
+@in_loop
+async def test_a_work_dir_that_is_away_ends_no_watching() -> None:
+    store, screen = Away("watched"), Screen()
+    run = RunFolder(store, "run")
+    keep(run, line(1), line(2))
+    watching = asyncio.ensure_future(watch(run, Tail(run, screen.show), lambda _state: None, alive=lambda: True))
+    await soon(lambda: screen.of("main") == [1, 2])
+    store.away = True
+    await asyncio.sleep(0.3)
+    assert not watching.done()
+    store.away = False
+    keep(run, line(3))
+    result = Result("run", "succeeded", End.SCRIPT_ENDED, 0)
+    run.write_result(result)
+    assert await watching == result
+    assert screen.of("main") == [1, 2, 3]
+
+
+@in_loop
+async def test_lines_that_come_while_the_folder_cannot_be_read_are_not_lost() -> None:
+    store, screen = Away("held"), Screen()
+    run = RunFolder(store, "run")
+    keep(run, line(1), line(2))
+    tail = Tail(run, screen.show)
+    store.away = True
+    catching = asyncio.ensure_future(tail.catch_up())
+    tail.live(texts(line(3)))
+    with pytest.raises(StoreBusy):
+        await catching
+    tail.live(texts(line(4)))
+    assert (screen, tail.gapped) == ([], True)
+    store.away = False
+    await tail.catch_up()
+    assert screen.of("main") == [1, 2, 3, 4]
+
+
+def test_a_node_that_comes_while_the_work_dir_is_away_waits_for_it(tmp_path: Path) -> None:
+    store = Away("early")
+    run = RunFolder(store, "run")
+    job = Job(name="early", framework="pytorch", code=None)
+    run.make_key()
+    run.write_job(JobDocument(run="run", job=job, by="launcher", created_at=0.0))
+    store.away = True
+    back = threading.Timer(1.0, lambda: setattr(store, "away", False))
+    back.start()
+    folder = tmp_path / "node"
+    node = claimed(Settings(work_dir="", run="run", role="worker", node="worker-1", job=None, folder=folder), run)
+    back.join()
+    assert node.record.incarnation == 1
+    found = run.node("worker-1")
+    assert found is not None
+    assert found.boot == node.record.boot

@@ -25,7 +25,8 @@ def claim(run: RunFolder, record: NodeRecord) -> NodeRecord:
         pass
     former = run.node(record.node)
     if former and former.boot == record.boot:
-        return record  # our own claim was made, and only the answer to it was lost
+        # Our own claim was made, and only the answer to it was lost.
+        return replace(record, incarnation=former.incarnation)
     if former is None or not _gone(run, former, record.boot):
         holder = f"process {former.pid} on {former.host}" if former else "another node"
         raise NodeError(

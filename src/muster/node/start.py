@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import secrets
 import sys
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..errors import MusterError
+from ..errors import MusterError, StoreBusy
 from .guardian import guarded
 from .settings import Settings, read_settings
 
@@ -52,8 +53,19 @@ def claimed(settings: Settings, run: RunFolder) -> Node:
     """The node with its job read and its name claimed, ready to live."""
     from .outset import set_out
     from .program import Node, first_record
+    from .waiting import AWAY, delays
 
-    outset = set_out(settings, run, first_record(settings))
+    record = first_record(settings)
+    until = time.monotonic() + AWAY
+    for delay in delays(slowest=5.0, first=0.5):
+        try:
+            outset = set_out(settings, run, record)
+            break
+        except StoreBusy:
+            # A thousand nodes that come at once may well be told to wait.
+            if time.monotonic() + delay > until:
+                raise
+        time.sleep(delay)
     return Node(settings, run, outset.job, _side(settings.role, outset), outset.record)
 
 

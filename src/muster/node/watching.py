@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator
+from contextlib import suppress
 from typing import Any
 
-from ..errors import ChannelError, NotFound, StoreError
+from ..errors import ChannelError, NotFound, StoreBusy, StoreError
 from ..workdir.loglines import LogLine, merge
 from ..workdir.records import MainConfig, Result
 from ..workdir.run import RunFolder
@@ -15,7 +17,7 @@ from .asking import ask
 from .capture import BLOCK
 from .channel import BEAT, WATCHER, Channel, connect
 from .stored import Stored
-from .waiting import delays
+from .waiting import AWAY, delays
 
 _CONNECT = 3.0
 _LOOK = 0.5
@@ -68,8 +70,10 @@ class Tail:
         for delay in delays(slowest=self._patience / 2, first=_ATTEMPT, spread=0.0):
             try:
                 found = await ask(self._stored.new, dict(self._last))
-            finally:
-                held, self._held = self._held or [], None
+            except StoreError:
+                self.gapped = True  # what came meanwhile is held until the folder can be read
+                raise
+            held, self._held = self._held or [], None
             by_node: dict[str, list[LogLine]] = {}
             for line in sorted([*found, *held], key=lambda line: line.n):
                 by_node.setdefault(line.node, []).append(line)
@@ -107,18 +111,34 @@ async def watch(
 ) -> Result | None:
     """Shows lines and states until the run has a result, or until `alive` says that nothing more will come."""
     looks = _Looks(run)
+    since: float | None = None
     while True:
-        result = await ask(run.result)
-        if result is None and (alive is None or await ask(alive)):
+        try:
+            result = await ask(run.result)
+            if result or not (alive is None or await ask(alive)):
+                await tail.catch_up()
+                return result or await ask(run.result)
             if looks.may_listen() and await _heard(run, tail, on_state):
                 looks = _Looks(run)
             else:
                 before = tail.shown
                 await tail.catch_up()
                 await looks.pause(quick=tail.shown > before)
-            continue
-        await tail.catch_up()
-        return result or await ask(run.result)
+            since = None
+        except StoreBusy:
+            # The nodes go on without their work dir for a while, and so do we.
+            since = since or time.monotonic()
+            if time.monotonic() - since > AWAY and not await _surely(alive):
+                raise
+            await looks.pause(quick=False)
+
+
+async def _surely(alive: Callable[[], bool] | None) -> bool:
+    """Whether more will come, as far as that can be known without the work dir."""
+    try:
+        return alive is not None and await ask(alive)
+    except StoreError:
+        return False
 
 
 class _Looks:
@@ -175,7 +195,8 @@ async def _listen(run: RunFolder, config: MainConfig, tail: Tail, on_state: OnSt
         return False
     finally:
         beating.cancel()
-        await catching
+        with suppress(StoreError):  # whoever listened looks into the folder next, and hears of it there
+            await catching
         await channel.close()
     return True
 
