@@ -9,23 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.node import cluster as clusters
-from muster.node.cluster import (
-    LAST_CALL,
-    PATIENCE,
-    SETTLE,
-    Cluster,
-    Lost,
-    NewGeneration,
-    ProbePassed,
-    Release,
-    Say,
-    Scale,
-    Send,
-    Terms,
-    step,
-)
+from muster.node import roster
+from muster.node.cluster import LAST_CALL, PATIENCE, SETTLE, step
 from muster.node.life import StopSeen, Tick
 from muster.node.messages import Again, Conclude, Done, Failed, Go, Hello, Left, Members, Started
+from muster.node.roster import Cluster, Lost, NewGeneration, ProbePassed, Release, Say, Scale, Send, Terms
 from muster.workdir.records import End, Failure, Verdict
 
 pytestmark = pytest.mark.unit
@@ -66,8 +54,8 @@ def forming(terms: Terms = TORCH) -> Cluster:
     return Cluster(terms, born=0, since=0)
 
 
-def after(cluster: Cluster, *events: clusters.Event, now: float = 1.0) -> tuple[Cluster, list[clusters.Order]]:
-    orders: list[clusters.Order] = []
+def after(cluster: Cluster, *events: roster.Event, now: float = 1.0) -> tuple[Cluster, list[roster.Order]]:
+    orders: list[roster.Order] = []
     for event in events:
         cluster, orders = step(cluster, event, now)
     return cluster, orders
@@ -91,7 +79,7 @@ def failure(node: str = "worker-1", code: int = 3, at: float = 1.0, complaint: b
     return Failure(node, "rank 1", code, at=at, rank=1, complaint=complaint)
 
 
-def verdict_of(orders: list[clusters.Order]) -> Verdict:
+def verdict_of(orders: list[roster.Order]) -> Verdict:
     (conclusion,) = [
         order.message for order in orders if isinstance(order, Send) and isinstance(order.message, Conclude)
     ]
@@ -301,7 +289,7 @@ EVENTS = st.one_of(
 
 @given(st.lists(EVENTS, max_size=60), st.sampled_from([TORCH, DASK]), st.integers(0, 2))
 def test_whatever_happens_it_never_uses_more_than_its_retries_and_ends_by_its_ttl(
-    events: list[clusters.Event], terms: Terms, retries: int
+    events: list[roster.Event], terms: Terms, retries: int
 ) -> None:
     cluster = forming(replace(terms, retries=retries))
     for event in events:
@@ -325,12 +313,12 @@ ELASTIC_DASK = replace(DASK, workers=2, least=1, most=4)
 HOROVOD = replace(ELASTIC_DASK, probed=False, script_retried=True, retries=1)
 
 
-def members_of(orders: list[clusters.Order]) -> list[str]:
+def members_of(orders: list[roster.Order]) -> list[str]:
     (told,) = [order.message for order in orders if isinstance(order, Send) and isinstance(order.message, Members)]
     return [member.node for member in told.members]
 
 
-def concluded(orders: list[clusters.Order]) -> dict[str | None, End]:
+def concluded(orders: list[roster.Order]) -> dict[str | None, End]:
     return {
         order.node: order.message.verdict.end
         for order in orders
@@ -476,7 +464,7 @@ def test_however_often_it_is_scaled_members_are_those_who_are_here_and_wanted(ch
     for change in changes:
         now += 20.0
         names = ["main", *(f"worker-{number}" for number in range(1, cluster.wanted + 1))]
-        events: list[clusters.Event] = [Tick()]
+        events: list[roster.Event] = [Tick()]
         if isinstance(change, Scale):
             events = [change]
         elif change == "hello":

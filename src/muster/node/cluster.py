@@ -7,14 +7,27 @@ worker sees, ends here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from dataclasses import replace
 
 from ..workdir.records import EXIT_CODES, End, Failure, Member, Verdict, first_cause
 from ..workdir.run import node_order
+from . import roster
 from .life import StopSeen, Tick
 from .messages import Again, Conclude, Done, Failed, Go, Hello, Left, Members, Started
+from .roster import (
+    Cluster,
+    Event,
+    Lost,
+    NewGeneration,
+    Next,
+    Order,
+    Peer,
+    ProbePassed,
+    Release,
+    Say,
+    Scale,
+    Send,
+)
 
 PATIENCE = 5.0
 """How long a complaint about a lost peer waits for the cause to show itself."""
@@ -24,157 +37,6 @@ LAST_CALL = 15.0
 """How long an elastic cluster that has enough nodes waits for the rest when it first forms."""
 SETTLE = 3.0
 """How long it waits for others that may come as well, so that they cost one restart together."""
-
-
-@dataclass(frozen=True)
-class Terms:
-    """What the job and its framework say about the cluster; never changes."""
-
-    workers: int
-    """How many are wanted beside main, until the cluster is scaled."""
-    least: int
-    """How many workers are enough."""
-    most: int
-    """No more than these can be wanted."""
-    servers: int
-    """Parameter servers, which are all needed."""
-    main_starts: bool
-    """Main has processes of its own."""
-    computing_main: bool
-    gathers: bool
-    survives_loss: bool
-    script_everywhere: bool
-    awaited: frozenset[str]
-    """The roles whose scripts must have ended well before the run has."""
-    script_retried: bool
-    """A script that main alone runs is started again after a failure, while retries are left."""
-    ephemeral: bool
-    probed: bool
-    """Ready takes an answer of the framework's own too."""
-    probe_binds: bool
-    """That answer must come within the timeout; false where it waits for the user's own code."""
-    retries: int
-    """For processes that fail."""
-    loss_retries: int
-    """For nodes that are lost where too few are left."""
-    timeout: float
-    ttl: float | None
-
-    @property
-    def elastic(self) -> bool:
-        return self.least < self.most
-
-
-@dataclass(frozen=True)
-class Peer:
-    """A node as main knows it."""
-
-    hello: Hello
-    state: str = "present"
-    """present, started, done, waiting, lost, leaving or left. Who waits came late, and is in the next generation."""
-    retries: int = 0
-
-    @property
-    def alive(self) -> bool:
-        return self.state in ("present", "started", "done", "waiting")
-
-
-@dataclass(frozen=True)
-class Cluster:
-    terms: Terms
-    born: float
-    since: float
-    """When this generation began to form."""
-    wanted: int = -1
-    """How many workers are wanted now."""
-    generation: int = 1
-    retried: int = 0
-    """How many of the retries are used up."""
-    formed: bool = False
-    """The nodes of some generation have met."""
-    peers: Mapping[str, Peer] = field(default_factory=dict)
-    gathered: bool = False
-    """Members and ranks were given out."""
-    ready: bool = False
-    probe_passed: bool = False
-    failures: tuple[Failure, ...] = ()
-    decide_at: float | None = None
-    settle_at: float | None = None
-    """When those who are here go on without waiting for more."""
-    overdue: bool = False
-    """It was said that the framework's own answer is late."""
-    refused: frozenset[str] = frozenset()
-    """Nodes that were sent away: what becomes of them is no loss."""
-    verdict: Verdict | None = None
-
-    def __post_init__(self) -> None:
-        if self.wanted < 0:
-            object.__setattr__(self, "wanted", self.terms.workers)
-
-
-@dataclass(frozen=True)
-class Lost:
-    """A node's connection is gone and it did not come back."""
-
-    node: str
-    detail: str = ""
-    at: float = 0.0
-    """Seconds since the epoch, as in a failure."""
-
-
-@dataclass(frozen=True)
-class ProbePassed:
-    """The framework's own service says that it is ready."""
-
-    generation: int
-
-
-@dataclass(frozen=True)
-class Scale:
-    """Somebody wants so many workers from now on."""
-
-    workers: int
-
-
-Event: TypeAlias = Hello | Started | Done | Failed | Left | Lost | ProbePassed | Scale | StopSeen | Tick
-
-
-@dataclass(frozen=True)
-class NewGeneration:
-    """Publish the next generation; all processes start anew."""
-
-    generation: int
-    reason: str
-    patient: bool = False
-    """Nothing failed: the processes have time to save."""
-    released: tuple[str, ...] = ()
-    """These are not in it. They are told last, so that the others do not lose them before they can save."""
-
-
-@dataclass(frozen=True)
-class Say:
-    """Something the user should know."""
-
-    text: str
-
-
-@dataclass(frozen=True)
-class Send:
-    """To one node, or to all where `node` is None."""
-
-    message: Members | Go | Again | Conclude
-    node: str | None = None
-
-
-@dataclass(frozen=True)
-class Release:
-    """Let these nodes go, once the framework has taken their work from them."""
-
-    nodes: tuple[str, ...]
-
-
-Order: TypeAlias = NewGeneration | Release | Say | Send
-Next = tuple[Cluster, list[Order]]
 
 
 def step(cluster: Cluster, event: Event, now: float) -> Next:
@@ -198,38 +60,15 @@ def step(cluster: Cluster, event: Event, now: float) -> Next:
     if event.generation != cluster.generation or peer is None or not peer.alive:
         return cluster, []
     if isinstance(event, Started):
-        return _maybe_ready(_mark(cluster, event.node, "started"))
+        return _maybe_ready(roster.mark(cluster, event.node, "started"))
     if isinstance(event, Done):
-        return _maybe_done(_mark(cluster, event.node, "done"))
+        return _maybe_done(roster.mark(cluster, event.node, "done"))
     return _failed(cluster, event, now)
-
-
-def expected(cluster: Cluster) -> tuple[str, ...]:
-    """The nodes beside main, by the names they have if the target names them."""
-    workers = (f"worker-{number}" for number in range(1, cluster.wanted + 1))
-    return (*workers, *(f"ps-{number}" for number in range(1, cluster.terms.servers + 1)))
 
 
 def released(workers: int) -> Verdict:
     """What a node is told that is no longer wanted."""
     return Verdict(End.RELEASED, EXIT_CODES[End.RELEASED], f"the run was scaled to {_workers(workers)}")
-
-
-def missing(cluster: Cluster) -> tuple[str, ...]:
-    """The nodes that are awaited and have not started, by name."""
-    wanted = ("main", *expected(cluster)) if cluster.terms.main_starts else expected(cluster)
-    here = {name for name, peer in cluster.peers.items() if peer.state in ("started", "done")}
-    strangers = len(here.difference(wanted))
-    absent = [name for name in wanted if name not in here]
-    return tuple(absent[: max(0, len(absent) - strangers)])
-
-
-def known_of(cluster: Cluster, node: str) -> str:
-    """What is known of a node that is missing, in words."""
-    peer = cluster.peers.get(node)
-    if peer is None:
-        return "never seen"
-    return {"present": f"here at {peer.hello.address}, but not started"}.get(peer.state, peer.state)
 
 
 # --- forming ---------------------------------------------------------------------------------------------
@@ -244,8 +83,8 @@ def _hello(cluster: Cluster, hello: Hello, now: float) -> Next:
     if peer and peer.alive and peer.hello == hello:
         return cluster, [Send(Go(cluster.generation), hello.node)] if cluster.ready else []
     known = replace(cluster, peers={**cluster.peers, hello.node: Peer(hello, retries=peer.retries if peer else 0)})
-    if not cluster.terms.gathers and cluster.terms.elastic and len(_alive(known, "worker")) > known.wanted:
-        return _mark(known, hello.node, "leaving"), [Release((hello.node,))]
+    if not cluster.terms.gathers and cluster.terms.elastic and len(roster.alive(known, "worker")) > known.wanted:
+        return roster.mark(known, hello.node, "leaving"), [Release((hello.node,))]
     if not cluster.terms.gathers:
         return known, [Say(f"{hello.node} joins")] if cluster.ready and not (peer and peer.alive) else []
     if not cluster.gathered:
@@ -262,12 +101,12 @@ def _late(cluster: Cluster, known: Cluster, node: str, now: float) -> Next:
     if not cluster.terms.elastic:
         detail = f"{node} is one too many: the cluster has all its {len(cluster.peers)} nodes"
         return _refuse(cluster, node, Verdict(End.MEMBER_FAILED, EXIT_CODES[End.MEMBER_FAILED], detail))
-    if len(_alive(known, "worker")) > known.wanted:
+    if len(roster.alive(known, "worker")) > known.wanted:
         return _refuse(cluster, node, released(known.wanted))
-    if _someone_is_done(cluster):
+    if roster.someone_is_done(cluster):
         return _refuse(cluster, node, Verdict(End.RELEASED, EXIT_CODES[End.RELEASED], "the script is about to end"))
-    waiting = _mark(known, node, "waiting")
-    if _complete(waiting):
+    waiting = roster.mark(known, node, "waiting")
+    if roster.complete(waiting):
         return _regather(waiting, f"{node} joins", now)
     return replace(waiting, settle_at=now + SETTLE), [Say(f"{node} joins")]
 
@@ -278,50 +117,17 @@ def _refuse(cluster: Cluster, node: str, verdict: Verdict) -> Next:
     return sent_away, [Say(told), Send(Conclude(verdict), node)]
 
 
-def _someone_is_done(cluster: Cluster) -> bool:
-    """A script that has ended somewhere must not begin again, for whatever reason."""
-    return any(peer.state == "done" for peer in cluster.peers.values())
-
-
-def _alive(cluster: Cluster, role: str) -> list[str]:
-    return sorted(
-        (name for name, peer in cluster.peers.items() if peer.alive and peer.hello.role == role), key=node_order
-    )
-
-
-def _computing(cluster: Cluster) -> list[Hello]:
-    main = cluster.terms.computing_main
-    return [peer.hello for name, peer in cluster.peers.items() if peer.alive and (name != "main" or main)]
-
-
-def _sufficient(cluster: Cluster) -> bool:
-    """Whether those who are here could begin, if nobody else came."""
-    return _has(cluster, cluster.terms.least)
-
-
-def _complete(cluster: Cluster) -> bool:
-    """Whether nobody is awaited any more."""
-    return _has(cluster, cluster.wanted)
-
-
-def _has(cluster: Cluster, workers: int) -> bool:
-    terms = cluster.terms
-    if terms.computing_main and not _alive(cluster, "main"):
-        return False
-    return len(_alive(cluster, "worker")) >= workers and len(_alive(cluster, "ps")) >= terms.servers
-
-
 def _maybe_gathered(cluster: Cluster, now: float) -> Next:
-    if _complete(cluster):
+    if roster.complete(cluster):
         return _gather(cluster)
-    if cluster.terms.elastic and _sufficient(cluster):
+    if cluster.terms.elastic and roster.sufficient(cluster):
         return replace(cluster, settle_at=now + (SETTLE if cluster.formed else LAST_CALL)), []
     return cluster, []
 
 
 def _gather(cluster: Cluster) -> Next:
     members, rank = [], 0
-    for hello in sorted(_computing(cluster), key=lambda hello: node_order(hello.node)):
+    for hello in sorted(roster.computing(cluster), key=lambda hello: node_order(hello.node)):
         members.append(Member(hello.node, hello.role, hello.address, hello.processes, rank, dict(hello.ports)))
         rank += hello.processes
     met = replace(cluster, gathered=True, formed=True, settle_at=None)
@@ -333,12 +139,12 @@ def _scale(cluster: Cluster, workers: int, now: float) -> Next:
         return cluster, []
     scaled = replace(cluster, wanted=workers)
     reason = f"scaled to {_workers(workers)}"
-    leaving = _alive(cluster, "worker")[workers:]
+    leaving = roster.alive(cluster, "worker")[workers:]
     for node in leaving:
-        scaled = _mark(scaled, node, "leaving")
+        scaled = roster.mark(scaled, node, "leaving")
     if not cluster.terms.gathers:
         return scaled, [Say(reason), *([Release(tuple(leaving))] if leaving else [])]
-    if leaving and cluster.gathered and not _someone_is_done(cluster):
+    if leaving and cluster.gathered and not roster.someone_is_done(cluster):
         return _regather(scaled, reason, now, tuple(leaving))
     farewell = [Send(Conclude(released(workers)), node) for node in leaving]
     scaled, orders = _maybe_gathered(scaled, now) if not cluster.gathered else (scaled, [])
@@ -350,22 +156,9 @@ def _workers(count: int) -> str:
 
 
 def _maybe_ready(cluster: Cluster) -> Next:
-    if cluster.ready or not _enough(cluster):
+    if cluster.ready or not roster.enough(cluster):
         return cluster, []
-    return replace(cluster, ready=True), [Send(Go(cluster.generation)), Say(_ready_text(cluster))]
-
-
-def _enough(cluster: Cluster) -> bool:
-    terms = cluster.terms
-    started = {name for name, peer in cluster.peers.items() if peer.state in ("started", "done")}
-    if terms.main_starts and "main" not in started:
-        return False
-    return len(started - {"main"}) >= terms.least + terms.servers and (cluster.probe_passed or not terms.probed)
-
-
-def _ready_text(cluster: Cluster) -> str:
-    count = len([peer for peer in cluster.peers.values() if peer.alive])
-    return f"ready: {count} node{'s' if count != 1 else ''}"
+    return replace(cluster, ready=True), [Send(Go(cluster.generation)), Say(roster.ready_text(cluster))]
 
 
 # --- running ---------------------------------------------------------------------------------------------
@@ -387,7 +180,7 @@ def _failed(cluster: Cluster, event: Failed, now: float) -> Next:
         if terms.script_retried and cluster.retried < terms.retries:
             return _retry(cluster, _failure_text(event.failure), now)
         if not terms.ephemeral:
-            return _mark(cluster, "main", "started"), [Say(_failure_text(event.failure))]
+            return roster.mark(cluster, "main", "started"), [Say(_failure_text(event.failure))]
         return _conclude(cluster, Verdict(End.SCRIPT_ENDED, event.failure.exit_code, failure=event.failure))
     if terms.survives_loss and event.node != "main":
         return _one_failed(cluster, event.node, event.failure, now)
@@ -399,15 +192,15 @@ def _gone(cluster: Cluster, event: Left | Lost, now: float) -> Next:
     if peer is None:
         return _never_came(cluster, event, now)
     if peer.state == "leaving" or (isinstance(event, Left) and event.verdict.end is End.RELEASED):
-        return _mark(cluster, event.node, "left"), []
+        return roster.mark(cluster, event.node, "left"), []
     if not peer.alive:
         return cluster, []
     if cluster.verdict is not None or (peer.state == "done" and cluster.terms.ephemeral):
-        return _mark(cluster, event.node, "left"), []
+        return roster.mark(cluster, event.node, "left"), []
     if isinstance(event, Left) and event.verdict.end is End.TTL_REACHED:
-        return _conclude(_mark(cluster, event.node, "left"), event.verdict)  # it began before us
+        return _conclude(roster.mark(cluster, event.node, "left"), event.verdict)  # it began before us
     failure = _loss(event)
-    gone = _mark(cluster, event.node, "lost")
+    gone = roster.mark(cluster, event.node, "lost")
     if cluster.terms.survives_loss:
         return _one_failed(gone, event.node, failure, now, come_back=False)
     if cluster.terms.gathers and cluster.terms.elastic and event.node != "main":
@@ -416,9 +209,9 @@ def _gone(cluster: Cluster, event: Left | Lost, now: float) -> Next:
             return done, orders  # it was the last that the others had to wait for
         if not cluster.gathered:
             return gone, [Say(_failure_text(failure))]
-        if _sufficient(gone):
+        if roster.sufficient(gone):
             return _regather(
-                gone, f"{_failure_text(failure)}; going on with {_workers(len(_alive(gone, 'worker')))}", now
+                gone, f"{_failure_text(failure)}; going on with {_workers(len(roster.alive(gone, 'worker')))}", now
             )
     failed = replace(gone, failures=(*gone.failures, failure))
     # One that was killed may be started again; one that said why it left does not come back.
@@ -453,11 +246,11 @@ def _one_failed(cluster: Cluster, node: str, failure: Failure, now: float, come_
         known = replace(cluster, peers={**cluster.peers, node: again}, failures=(*cluster.failures, failure))
         say = Say(f"{_failure_text(failure)}; starting it again")
         return known, [say, Send(Again(cluster.generation), node)]
-    failed = replace(_mark(cluster, node, "lost"), failures=(*cluster.failures, failure))
+    failed = replace(roster.mark(cluster, node, "lost"), failures=(*cluster.failures, failure))
     left = len([name for name, other in failed.peers.items() if name != "main" and other.alive])
     if come_back and cluster.terms.script_everywhere and not failure.complaint:
         return _give_up(failed)  # a script that failed is more than a loss: the run has its exit code
-    if not _enough_left(failed, left):
+    if not roster.enough_left(failed, left):
         return _decide(failed, now)
     done, orders = _maybe_done(failed)
     if done.verdict is not None:
@@ -465,15 +258,6 @@ def _one_failed(cluster: Cluster, node: str, failure: Failure, now: float, come_
     verdict = Verdict(End.MEMBER_FAILED, failure.exit_code, failure=failure)
     leave: list[Order] = [Send(Conclude(verdict), node)] if come_back else []
     return failed, [Say(f"{_failure_text(failure)}; going on with {left}"), *leave]
-
-
-def _enough_left(cluster: Cluster, left: int) -> bool:
-    """Once ready, a cluster of fixed size goes on while it has a worker; before, all that it needs must still come."""
-    terms = cluster.terms
-    if cluster.ready:
-        return left >= (terms.least if terms.elastic else 1)
-    lost = len([peer for peer in cluster.peers.values() if peer.state == "lost"])
-    return cluster.wanted - lost >= terms.least
 
 
 def _decide(cluster: Cluster, now: float) -> Next:
@@ -546,23 +330,19 @@ def _tick(cluster: Cluster, now: float) -> Next:
 
 def _settled(cluster: Cluster, now: float) -> Next:
     """Those who are here have waited for others long enough."""
-    if _someone_is_done(cluster) or not _sufficient(cluster):
+    if roster.someone_is_done(cluster) or not roster.sufficient(cluster):
         return cluster, []
     return _regather(cluster, "more nodes join", now) if cluster.gathered else _gather(cluster)
 
 
 def _late_start(cluster: Cluster) -> Next:
-    timeout, absent = cluster.terms.timeout, missing(cluster)
-    known = "; ".join(f"{node}: {known_of(cluster, node)}" for node in absent) or "its service did not answer"
+    timeout, absent = cluster.terms.timeout, roster.missing(cluster)
+    known = "; ".join(f"{node}: {roster.known_of(cluster, node)}" for node in absent) or "its service did not answer"
     detail = f"not ready within {timeout:g} s ({known})"
-    if cluster.terms.probe_binds or not _enough(replace(cluster, probe_passed=True)):
+    if cluster.terms.probe_binds or not roster.enough(replace(cluster, probe_passed=True)):
         return _conclude(cluster, Verdict(End.NOT_READY, EXIT_CODES[End.NOT_READY], detail, missing=absent))
     return (cluster, []) if cluster.overdue else (replace(cluster, overdue=True), [Say(f"{detail}; all processes run")])
 
 
 def _conclude(cluster: Cluster, verdict: Verdict) -> Next:
     return replace(cluster, verdict=verdict), [Send(Conclude(verdict))]
-
-
-def _mark(cluster: Cluster, node: str, state: str) -> Cluster:
-    return replace(cluster, peers={**cluster.peers, node: replace(cluster.peers[node], state=state)})

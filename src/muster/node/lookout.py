@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import StoreError
 from ..workdir.run import Signs
-from . import cluster as clusters
+from . import roster
 from .apart import Apart, Heard
 from .asking import ask
 from .keeping import LIFE
@@ -32,7 +32,7 @@ class Lookout:
     """One listing shows at each look all that is new; only that is read."""
 
     def __init__(
-        self, node: Node, feed: Callable[[clusters.Event], None], connected: Callable[[], Collection[str]]
+        self, node: Node, feed: Callable[[roster.Event], None], connected: Callable[[], Collection[str]]
     ) -> None:
         self._node, self._run, self._feed, self._connected = node, node.run, feed, connected
         self._apart = Apart(node.run)
@@ -71,7 +71,7 @@ class Lookout:
         if workers.elastic and request > self._scale:
             wanted = await ask(self._run.wanted_by, request)
             self._scale = request
-            self._feed(clusters.Scale(min(max(wanted, workers.min), workers.max)))
+            self._feed(roster.Scale(min(max(wanted, workers.min), workers.max)))
 
     def farewells(self, apart: bool) -> tuple[float, Iterator[float]]:
         """How much longer the others may need to see the end, and the pauses between looks for their last words."""
@@ -102,7 +102,7 @@ class Lookout:
         if record.link != "store":
             return
         if self._apart.silent(heard):
-            self._feed(clusters.Lost(record.node, f"{record.node} was lost: its record stays the same", time.time()))
+            self._feed(roster.Lost(record.node, f"{record.node} was lost: its record stays the same", time.time()))
             return
         facts = (record.address, record.processes, record.ports, record.incarnation)
         self._feed(Hello(record.node, record.role, record.generation, *facts))

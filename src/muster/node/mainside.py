@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import AlreadyExists, NodeError, StoreError
 from ..workdir.records import End, MainConfig, Result, Verdict, fold
 from . import cluster as clusters
-from .cluster import Cluster, NewGeneration, Release, Say, Send, Terms
+from . import roster
 from .conductor import Conductor, blamed
 from .hub import Hub
 from .life import StopSeen, Tick
@@ -34,6 +34,7 @@ from .messages import (
     ToNode,
 )
 from .probe import passes
+from .roster import Cluster, NewGeneration, Release, Say, Send, Terms
 from .waiting import delays, insist
 
 if TYPE_CHECKING:
@@ -159,9 +160,9 @@ class MainSide:
         self._feed(Tick())
 
     def _lost(self, node: str) -> None:
-        self._feed(clusters.Lost(node, f"{node} was lost: its connection broke", time.time()))
+        self._feed(roster.Lost(node, f"{node} was lost: its connection broke", time.time()))
 
-    def _feed(self, event: clusters.Event) -> None:
+    def _feed(self, event: roster.Event) -> None:
         if not hasattr(self, "cluster"):
             return
         before = self.cluster
@@ -175,7 +176,7 @@ class MainSide:
             if all(not peer.alive for name, peer in self.cluster.peers.items() if name != "main"):
                 self._left.set()
 
-    def _obey(self, order: clusters.Order) -> None:
+    def _obey(self, order: roster.Order) -> None:
         if isinstance(order, Say):
             self._node.say(order.text)
         elif isinstance(order, NewGeneration):
@@ -288,7 +289,7 @@ class MainSide:
             "generation": self.cluster.generation,
             "links": self.links,
             "nodes": {name: peer.state for name, peer in self.cluster.peers.items()},
-            "missing": [] if self.cluster.ready else list(clusters.missing(self.cluster)),
+            "missing": [] if self.cluster.ready else list(roster.missing(self.cluster)),
         }
 
     def _show_state(self) -> None:
@@ -314,7 +315,7 @@ class MainSide:
             if generation != self.cluster.generation or self._verdict:
                 return
             if await passes(probe):
-                self._feed(clusters.ProbePassed(generation))
+                self._feed(roster.ProbePassed(generation))
                 return
             await asyncio.sleep(delay)
 
