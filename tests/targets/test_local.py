@@ -327,3 +327,11 @@ def test_a_run_leaves_only_its_record(muster: Muster, tmp_path: Path) -> None:
     assert sorted(path.name for path in muster.home.iterdir() if any(path.rglob("*"))) == ["index", "runs"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["home", "work"]
     assert texts_of(muster, run) == ["well", "well"]
+
+
+def test_a_plan_needs_no_credentials(muster: Muster) -> None:
+    job = muster.job("print(1)\n", work_dir="s3://bucket/runs", inputs={"data": "s3://other/set"})
+    for name in [name for name in muster.env if name.startswith("AWS_")]:
+        del muster.env[name]
+    planned = json.loads(muster("plan", job, "--json", AWS_EC2_METADATA_DISABLED="true").stdout)
+    assert planned["work_dir"] == "s3://bucket/runs"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import timedelta
+from functools import cached_property
+from importlib.util import find_spec
 from itertools import chain, pairwise, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,19 +15,17 @@ from ..clouds.refusals import Asked, Words
 from ..errors import NotFound, StoreError
 from .addresses import Address, read_address
 from .bucket import PART, BucketStore, Part
-from .obstore_errors import Behind, explained, first_line
+from .obstore_clients import Clients, opened
+from .obstore_errors import Behind, explained
 from .store import Capabilities, Entry
 
 if TYPE_CHECKING:
-    from obstore.store import AzureStore, GCSStore, S3Store
+    from .obstore_clients import AnyStore
 
-    AnyStore = S3Store | GCSStore | AzureStore
+Settings = Callable[[], Mapping[str, Any]]
+"""Asked for only when the bucket is first used: a plan needs no credentials."""
 
 POLL_SECONDS = 12.0
-_SILENCE = timedelta(seconds=60)
-"""Without a byte of an answer."""
-_LONGEST = timedelta(minutes=10)
-"""Of one request, body and all."""
 _MARK = "mustermark"
 """Kept with an object. Azure takes no name that is not one in C#."""
 _MOST_PARTS = 9000
@@ -47,21 +46,24 @@ def open_s3(url: str) -> BucketStore:
     sse = options.get("sse", "aws:kms" if "kms_key" in options else "")
     if sse and sse not in _SSE:
         raise StoreError(f"{address.url}: no encryption is called {sse!r}", f"Known are {', '.join(_SSE)}.")
-    settings = {
-        "region": options.get("region") or aws.region(profile),
-        "endpoint": options.get("endpoint") or aws.endpoint(),
-        "server_side_encryption": sse or None,
-        "sse_kms_key_id": options.get("kms_key"),
-        "credential_provider": aws.credential_provider(profile),
-        "metadata_endpoint": aws.metadata_endpoint(),
-    }
+
+    def settings() -> dict[str, Any]:
+        return {
+            "region": options.get("region") or aws.region(profile),
+            "endpoint": options.get("endpoint") or aws.endpoint(),
+            "server_side_encryption": sse or None,
+            "sse_kms_key_id": options.get("kms_key"),
+            "credential_provider": aws.credential_provider(profile),
+            "metadata_endpoint": aws.metadata_endpoint(),
+        }
+
     return _opened(address, "S3Store", aws.WORDS, settings)
 
 
 def open_gs(url: str) -> BucketStore:
     """`gs://bucket/prefix`, with Google's application default credentials."""
     address = read_address(url, _GS_OPTIONS)
-    return _opened(address, "GCSStore", gcp.WORDS, {"endpoint": address.options.get("endpoint")})
+    return _opened(address, "GCSStore", gcp.WORDS, lambda: {"endpoint": address.options.get("endpoint")})
 
 
 def open_az(url: str) -> BucketStore:
@@ -75,52 +77,31 @@ def open_az(url: str) -> BucketStore:
             f"Write az://{address.bucket}/…?account=NAME, or set AZURE_STORAGE_ACCOUNT_NAME.",
         )
     settings = {"account_name": account, "endpoint": options.get("endpoint")}
-    return _opened(address, "AzureStore", azure.WORDS, settings)
+    return _opened(address, "AzureStore", azure.WORDS, lambda: settings)
 
 
-def _opened(address: Address, kind: str, words: Words, settings: Mapping[str, Any]) -> BucketStore:
+def _opened(address: Address, kind: str, words: Words, settings: Settings) -> BucketStore:
     if "@" in address.bucket:
         raise StoreError(
             f"not the name of a bucket: …@{address.bucket.rpartition('@')[2]}",
             "A work dir is written down in many places: name the bucket alone, and log in by the environment.",
         )
-    bucket = ObstoreBucket(address.bucket, kind, words, {name: value for name, value in settings.items() if value})
-    return BucketStore(address.url, bucket, address.prefix)
+    if find_spec("obstore") is None:
+        raise ImportError("there is no module obstore")
+    return BucketStore(address.url, ObstoreBucket(address.bucket, kind, words, settings), address.prefix)
 
 
 class ObstoreBucket:
     """One bucket as obstore sees it."""
 
-    def __init__(self, bucket: str, kind: str, words: Words, settings: Mapping[str, Any]) -> None:
-        import obstore.store as kinds
-
-        self._bucket, self._words = bucket, words
+    def __init__(self, bucket: str, kind: str, words: Words, settings: Settings) -> None:
+        self._bucket, self._kind, self._words, self._settings = bucket, kind, words, settings
         self._known = False
-        plain = str(settings.get("endpoint", "")).startswith("http://")
 
-        def opened(retries: int, silence: timedelta, **more: bool) -> AnyStore:
-            backoff = {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=4), "base": 2}
-            retry = {"max_retries": retries, "retry_timeout": timedelta(minutes=2), "backoff": backoff}
-            client = {
-                "allow_http": plain,
-                "connect_timeout": timedelta(seconds=5),
-                "read_timeout": silence,
-                "timeout": _LONGEST,
-            }
-            try:
-                made: AnyStore = getattr(kinds, kind)(
-                    bucket, client_options=client, retry_config=retry, **settings, **more
-                )
-            except Exception as error:
-                raise StoreError(f"cannot open the bucket {bucket}: {first_line(error)}") from error
-            return made
-
-        # One object is deleted as one, so that a refusal says what was refused.
-        singly = {"disable_bulk_delete": True} if kind == "S3Store" else {}
-        self._reader = opened(0, _SILENCE, **singly)
-        # Where a put must not be repeated behind our back, and where each part of many had better be. While a body is
-        # on its way nothing comes back, so that over a slow line silence says nothing.
-        self._writer, self._patient = opened(0, _LONGEST), opened(6, _LONGEST)
+    @cached_property
+    def _clients(self) -> Clients:
+        given = {name: value for name, value in self._settings().items() if value}
+        return opened(self._kind, self._bucket, given)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -131,9 +112,11 @@ class ObstoreBucket:
 
         with self._explained("write", name, only=mark is not None):
             if mark is None:
-                obstore.put(self._writer, name, data, use_multipart=False)
+                obstore.put(self._clients.writer, name, data, use_multipart=False)
             else:
-                obstore.put(self._writer, name, data, mode="create", use_multipart=False, attributes={_MARK: mark})
+                obstore.put(
+                    self._clients.writer, name, data, mode="create", use_multipart=False, attributes={_MARK: mark}
+                )
 
     def put_file(self, name: str, path: Path) -> None:
         import obstore
@@ -141,7 +124,7 @@ class ObstoreBucket:
         try:
             chunk = max(PART, -(-path.stat().st_size // _MOST_PARTS))
             with self._explained("write", name):
-                obstore.put(self._patient, name, path, chunk_size=chunk, max_concurrency=_SENT_AT_ONCE)
+                obstore.put(self._clients.patient, name, path, chunk_size=chunk, max_concurrency=_SENT_AT_ONCE)
         except OSError as error:
             raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
 
@@ -153,7 +136,7 @@ class ObstoreBucket:
             options["if_match"] = tag
         try:
             with self._explained("read", name, only=bool(tag)):
-                found = obstore.get(self._reader, name, options=options)  # type: ignore[arg-type]
+                found = obstore.get(self._clients.reader, name, options=options)  # type: ignore[arg-type]
                 return Part(bytes(found.bytes()), found.meta["size"], found.meta["e_tag"] or "")
         except Behind as behind:
             return Part(b"", behind.total, "") if behind.total >= 0 else self._behind(name)
@@ -163,7 +146,7 @@ class ObstoreBucket:
         import obstore
 
         with self._explained("read", name):
-            meta = obstore.head(self._reader, name)
+            meta = obstore.head(self._clients.reader, name)
             return Part(b"", meta["size"], meta["e_tag"] or "")
 
     def mark(self, name: str) -> str:
@@ -171,7 +154,7 @@ class ObstoreBucket:
 
         try:
             with self._explained("read", name):
-                found = obstore.get(self._reader, name, options={"head": True})
+                found = obstore.get(self._clients.reader, name, options={"head": True})
                 return str(found.attributes.get(_MARK, ""))
         except NotFound:
             return ""
@@ -183,7 +166,7 @@ class ObstoreBucket:
     def _found(self, folder: str, after: str) -> Iterator[Entry]:
         import obstore
 
-        for page in obstore.list(self._reader, folder or None, offset=_offset(after) or None, chunk_size=1000):
+        for page in obstore.list(self._clients.reader, folder or None, offset=_offset(after) or None, chunk_size=1000):
             for found in page:
                 if found["path"].startswith(folder) and found["path"] > after:
                     modified = found["last_modified"].timestamp()
@@ -207,7 +190,7 @@ class ObstoreBucket:
         import obstore
 
         try:
-            obstore.head(self._reader, name)
+            obstore.head(self._clients.reader, name)
         except FileNotFoundError:
             return False
         return True
@@ -216,7 +199,7 @@ class ObstoreBucket:
         import obstore
 
         with self._explained("list", folder):
-            found = obstore.list_with_delimiter(self._reader, folder or None)
+            found = obstore.list_with_delimiter(self._clients.reader, folder or None)
         folders = (name.rstrip("/") for name in found["common_prefixes"])
         files = (one["path"] for one in found["objects"])
         return (name[len(folder) :] for name in (*folders, *files) if name.startswith(folder) and name != folder)
@@ -224,7 +207,7 @@ class ObstoreBucket:
     def delete(self, names: Sequence[str]) -> None:
         if len(names) > 1:
             try:
-                self._delete(self._patient, names)
+                self._delete(self._clients.patient, names)
             except NotFound:
                 # Only S3 says nothing of one that is not there; others stop at it.
                 from concurrent.futures import ThreadPoolExecutor
@@ -234,7 +217,7 @@ class ObstoreBucket:
                         pass
             return
         try:
-            self._delete(self._reader, names)
+            self._delete(self._clients.reader, names)
         except NotFound:
             return
 
