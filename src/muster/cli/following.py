@@ -50,9 +50,10 @@ async def _look_after(run: Run, shown: Screen) -> Result | None:
     until = math.inf
     while time.monotonic() < until:
         try:
-            result = await asyncio.to_thread(run.poll)
-            if result or not await asyncio.to_thread(run.has_nodes):
+            if result := await asyncio.to_thread(run.poll):
                 return result
+            if not await asyncio.to_thread(run.has_nodes):
+                return await asyncio.to_thread(run.poll)  # the last may have ended in between
             until = math.inf
         except StoreBusy:
             # Nodes can wait for a work dir that is away, and so can we; without nodes for a while yet.
