@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .errors import AlreadyExists, JobError, LaunchError, MusterError, NotFound, Problem, RunNotFound, ScaleError
+from .errors import AlreadyExists, JobError, LaunchError, MusterError, NotFound, Problem, ScaleError
 from .frameworks.registry import Known
 from .spec.code_paths import image_folder
 from .spec.config import Target as TargetConfig
@@ -29,6 +29,7 @@ from .workdir.document import CodeRef, JobDocument
 from .workdir.home import absolute_paths, index_folder, launcher_log
 from .workdir.index import IndexEntry, entries, find, remember
 from .workdir.machine import Process
+from .workdir.names import find_run
 from .workdir.opening import open_store
 from .workdir.progress import Progress, unseen
 from .workdir.records import EXIT_CODES, End, Result, Verdict, fold
@@ -99,11 +100,7 @@ class Run:
         if work_dir is None:
             entry = find(wish)
             return cls(entry.run, entry.work_dir)
-        if not RunFolder(open_store(work_dir), wish).exists():
-            raise RunNotFound(
-                f"no run is called {wish!r} in {work_dir}", f"`muster ps --work-dir {work_dir}` lists them."
-            )
-        return cls(wish, work_dir)
+        return cls(find_run(open_store(work_dir), wish), work_dir)
 
     @cached_property
     def folder(self) -> RunFolder:

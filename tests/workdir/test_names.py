@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from muster.errors import RunNotFound
 from muster.workdir.counting import CountingStore
 from muster.workdir.folder import FolderStore
-from muster.workdir.names import list_runs, new_run_id, node_order
+from muster.workdir.names import find_run, new_run_id, node_order
 
 pytestmark = pytest.mark.unit
 
@@ -26,19 +27,18 @@ def test_nodes_sort_as_people_do() -> None:
     assert sorted(shuffled, key=node_order) == expected
 
 
-def test_runs_are_found_without_walking_through_them(tmp_path: Path) -> None:
+def test_a_run_is_found_by_as_much_of_its_id_as_is_its_own(tmp_path: Path) -> None:
     store = CountingStore(FolderStore(tmp_path))
-    for run in ("b-1", "a-1"):
+    for run in ("mnist-aaaa", "mnist-abbb", "other-cccc"):
         store.put(f"{run}/job.json", b"{}")
-        for number in range(20):
-            store.put(f"{run}/logs/main/{number:08}.jsonl", b"{}\n")
-    store.put("code/abc", b"")
-    store.put("half-made/key", b"")
-    store.put("a file.txt", b"")
+    store.put("other/no-run", b"")
     store.reset()
-    assert list(list_runs(store)) == ["a-1", "b-1"]
-    assert store.counts == {"list_names": 1, "get": 5}
-
-
-def test_a_work_dir_that_is_not_there_has_no_runs(tmp_path: Path) -> None:
-    assert list(list_runs(FolderStore(tmp_path / "none"))) == []
+    assert find_run(store, "mnist-aaaa") == "mnist-aaaa"
+    assert store.counts == {"get": 1}
+    assert find_run(store, "mnist-ab") == "mnist-abbb"
+    assert find_run(store, "other") == "other-cccc"
+    with pytest.raises(RunNotFound, match="'mnist' could be any of mnist-aaaa, mnist-abbb"):
+        find_run(store, "mnist")
+    for wish in ("nobody", "", "mnist-aaaa/job.json"):
+        with pytest.raises(RunNotFound, match="no run is called"):
+            find_run(store, wish)

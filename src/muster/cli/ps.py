@@ -8,11 +8,12 @@ from collections.abc import Iterator
 
 import click
 
-from ..errors import MusterError
+from ..errors import MusterError, NotFound, StoreBusy
 from ..spec.units import age_text
+from ..workdir.document import JobDocument
 from ..workdir.index import IndexEntry, entries
-from ..workdir.names import list_runs
 from ..workdir.opening import open_store
+from ..workdir.parallel import at_once
 from ..workdir.run import RunFolder
 from ..workdir.view import RunView, brief
 from .choosing import as_json
@@ -41,10 +42,26 @@ def _views(work_dir: str | None, most: int | None) -> Iterator[RunView | MusterE
             yield brief(_folder(entry))
         return
     store = open_store(work_dir)
-    views = [brief(RunFolder(store, run)) for run in list_runs(store)]
-    good = [view for view in views if isinstance(view, RunView)]
-    yield from sorted(good, key=lambda view: view.job.created_at, reverse=True)[:most]
-    yield from (view for view in views if isinstance(view, MusterError))
+    parallel = store.capabilities.parallel
+    # The jobs of all, to know which are the newest; the rest of those alone that are shown.
+    jobs = list(at_once(parallel, _job, (RunFolder(store, name) for name in store.list_names())))
+    born = {folder: found.created_at for folder, found in jobs if isinstance(found, JobDocument)}
+    shown = sorted(born, key=lambda folder: born[folder], reverse=True)[:most]
+    views = dict(at_once(parallel, lambda folder: (folder, brief(folder)), shown))
+    yield from (views[folder] for folder in shown)
+    yield from (found for _, found in jobs if isinstance(found, MusterError))
+
+
+def _job(folder: RunFolder) -> tuple[RunFolder, JobDocument | MusterError | None]:
+    """The job of a run; None for what is no run."""
+    try:
+        return folder, folder.read_job()
+    except NotFound:
+        return folder, None
+    except StoreBusy:
+        raise
+    except MusterError as error:
+        return folder, error
 
 
 def _folder(entry: IndexEntry) -> RunFolder:

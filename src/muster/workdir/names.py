@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from ..errors import NotFound, StoreError
+from ..errors import NotFound, RunNotFound, StoreError
 from .store import Store, check_key
 
 JOB = "job.json"
@@ -20,13 +18,6 @@ def new_run_id(name: str) -> str:
     return f"{name}-{''.join(secrets.choice(_CROCKFORD) for _ in range(8))}"
 
 
-def list_runs(store: Store) -> Iterator[str]:
-    """The ids of the runs in a work dir, in order: one request for the names and one for each of them."""
-    for name in store.list_names():
-        if has_run(store, name):
-            yield name
-
-
 def has_run(store: Store, run: str) -> bool:
     """Whether a run of this id is there: a get of its job, the cheapest request that every store has."""
     try:
@@ -34,6 +25,19 @@ def has_run(store: Store, run: str) -> bool:
     except NotFound:
         return False
     return True
+
+
+def find_run(store: Store, wish: str) -> str:
+    """The id of the run that is called so, or the only one that begins so. One request where the id is whole."""
+    if "/" not in wish and wish and has_run(store, wish):
+        return wish
+    found = [name for name in store.list_names() if wish and name.startswith(wish) and has_run(store, name)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        told = ", ".join(found[:5]) + (" …" if len(found) > 5 else "")
+        raise RunNotFound(f"{wish!r} could be any of {told}", "Give more of the id.")
+    raise RunNotFound(f"no run is called {wish!r} in {store.url}", f"`muster ps --work-dir {store.url}` lists them.")
 
 
 def node_order(name: str) -> tuple[int, str, int]:

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple, TypeVar
 from ..errors import AlreadyExists, NotFound, StoreError
 from .document import CodeRef, JobDocument, check_protocol
 from .machine import Process
-from .names import JOB, check_name, has_run, list_runs, new_run_id, node_order
+from .names import JOB, check_name, has_run, new_run_id, node_order
 from .parallel import at_once
 from .records import MainConfig, Member, NodeRecord, Result, Verdict, dump
 from .store import Store
 
-__all__ = ["CodeRef", "JobDocument", "RunFolder", "list_runs", "new_run_id", "node_order"]
+__all__ = ["CodeRef", "JobDocument", "RunFolder", "new_run_id", "node_order"]
 
 T = TypeVar("T")
 
