@@ -18,23 +18,28 @@ from muster.workdir.checkpoints import Checkpoint, checkpoints
 from muster.workdir.folder import FolderStore
 from muster.workdir.records import NodeRecord
 from muster.workdir.run import RunFolder
+from muster.workdir.store import Store
 
 
 class Hearth:
     """Must be made in a running loop, before whoever writes."""
 
-    def __init__(self, base: Path, node: str = "main", own: bool = True) -> None:
-        self.base, self.node, self.own = base, node, own
+    def __init__(self, base: Path, node: str = "main", own: bool = True, store: Store | None = None) -> None:
+        """Where a store is given, outputs are brought there too."""
+        self.base, self.node, self.own, self.store = base, node, own, store
         self.folder = base / node
         self.checkpoints = self.folder / "code" / "checkpoints"
         self.checkpoints.mkdir(parents=True, exist_ok=True)
-        self.run = RunFolder(FolderStore(base / "runs"), "run")
+        self.outputs = self.folder / "code" / "outputs"
+        self.outputs.mkdir(exist_ok=True)
+        self.run = RunFolder(store or FolderStore(base / "runs"), "run")
         self.said: list[str] = []
         self.home = Homebound(cast("Any", self._node()))
         self._tasks: list[asyncio.Task[None]] = []
 
     def _node(self) -> SimpleNamespace:
-        job = Job(name="test", framework="plain", entry="script.py", outputs=None, checkpoints="checkpoints")
+        outputs = "outputs" if self.store else None
+        job = Job(name="test", framework="plain", entry="script.py", outputs=outputs, checkpoints="checkpoints")
         return SimpleNamespace(
             job=job,
             run=self.run,
@@ -48,7 +53,7 @@ class Hearth:
     def again(self) -> Hearth:
         """The node program was killed, and starts again in its folder."""
         self.close()
-        return Hearth(self.base, self.node, self.own)
+        return Hearth(self.base, self.node, self.own, self.store)
 
     def ships(self) -> None:
         """From now on it looks by itself, as in a run."""

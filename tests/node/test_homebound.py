@@ -4,15 +4,48 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from muster.errors import StoreBusy, StoreError
 from muster.node import homebound
+from muster.node.leaving import Leaving
 from muster.node.renames import Looks
+from muster.workdir.arriving import ArrivingStore
+from muster.workdir.folder import FolderStore
+from muster.workdir.home import tidy_node_folder
+from muster.workdir.store import Capabilities
 from tests.harness import Muster
 from tests.node.hearth import Hearth
 from tests.node.loop import in_loop, soon
+
+
+class Troubled(FolderStore):
+    """Takes one file after the other, and asks `trouble` before each."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.trouble: Callable[[str], None] = lambda _key: None
+        self.asked: list[str] = []
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return replace(super().capabilities, parallel=1)
+
+    def put_file(self, key: str, path: Path) -> None:
+        self.asked.append(key)
+        self.trouble(key)
+        super().put_file(key, path)
+
+    def kept(self) -> set[str]:
+        return {entry.key.removeprefix("run/") for entry in self.list("run/") if "metrics" not in entry.key}
+
 
 REPLACE = """
 import os
@@ -317,3 +350,177 @@ def test_what_a_script_says_of_a_checkpoint_is_said_at_once_and_costs_no_walk_el
     assert said[0]["checkpoint"] == str(tmp_path / "step")
     assert said[0]["files"] == [["model", 1, seen.st_mtime_ns, seen.st_ino]]
     assert said[1]["checkpoint"] == str(tmp_path / "ckpt-1.index")
+
+
+# --- when something does not arrive ------------------------------------------------------------------------
+
+
+HOME = {
+    "outputs/main/good",
+    "outputs/main.manifest.json",
+    "checkpoints/main/000001/files/model.pt",
+    "checkpoints/main/000001/manifest.json",
+}
+
+
+def refuse(key: str) -> None:
+    if key.endswith("bad"):
+        raise StoreError("the name is too long")
+
+
+@in_loop
+async def test_an_output_that_is_refused_keeps_nothing_else_from_home_and_is_not_waited_for(tmp_path: Path) -> None:
+    store = Troubled(tmp_path / "runs")
+    store.trouble = refuse
+    hearth = Hearth(tmp_path, store=store)
+    for name in ("bad", "good"):
+        (hearth.outputs / name).write_text("1")
+    (hearth.checkpoints / "model.pt").write_text("weights")
+    with pytest.raises(StoreError, match="too long"):
+        await hearth.home.finish()
+    assert store.kept() == HOME
+    assert store.asked.count("run/outputs/main/bad") == 2  # the last look is a double one
+
+
+@in_loop
+async def test_what_gets_on_now_and_then_comes_home_however_long_it_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(homebound, "HOME", 0.0)
+    store = Troubled(tmp_path / "runs")
+
+    def once_each(key: str) -> None:
+        if store.asked.count(key) == 1:
+            raise StoreBusy("away")
+
+    store.trouble = once_each
+    hearth = Hearth(tmp_path, store=store)
+    for number in range(3):
+        (hearth.outputs / f"{number}").write_text("1")
+    await hearth.home.finish()
+    assert store.kept() == {*(f"outputs/main/{number}" for number in range(3)), "outputs/main.manifest.json"}
+    assert "away" in hearth.said[0]
+
+
+@in_loop
+async def test_what_is_home_already_is_no_progress_for_what_never_arrives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(homebound, "HOME", 0.0)
+    store = Troubled(tmp_path / "runs")
+
+    def away(key: str) -> None:
+        if "checkpoints" in key:
+            raise StoreBusy("away")
+        refuse(key)
+
+    store.trouble = away
+    hearth = Hearth(tmp_path, store=store)
+    for name in ("bad", "good"):
+        (hearth.outputs / name).write_text("1")
+    (hearth.checkpoints / "model.pt").write_text("weights")
+    with pytest.raises(StoreBusy):
+        await hearth.home.finish()
+    assert store.kept() == {"outputs/main/good", "outputs/main.manifest.json"}
+    assert len([key for key in store.asked if "checkpoints" in key]) == 2
+
+
+@in_loop
+async def test_a_large_output_on_its_way_holds_up_no_checkpoint_and_no_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(homebound, "_SHIP", 0.1)
+    store, begun, go_on = Troubled(tmp_path / "runs"), threading.Event(), threading.Event()
+
+    def stop(key: str) -> None:
+        if key.endswith("large"):
+            begun.set()
+            assert go_on.wait(60)
+
+    store.trouble = stop
+    hearth = Hearth(tmp_path, store=store)
+    hearth.ships()
+    (hearth.outputs / "large").write_text("1")
+    await soon(begun.is_set)
+    await hearth.run_until(f"{REPLACE}replace('checkpoints/last.pt', '1')")
+    await soon(lambda: hearth.kept() == ["last.pt"])
+    await hearth.run_until(f"{REPLACE}replace('checkpoints/next.pt', '1')")
+    await hearth.home.ship_complete()
+    await hearth.home.settle(2)
+    last = asyncio.ensure_future(hearth.home.finish())
+    (hearth.checkpoints / "in place.pt").write_text("1")
+    await soon(lambda: set(hearth.kept()) == {"in place.pt", "last.pt", "next.pt"})
+    assert not last.done()
+    go_on.set()
+    await last
+    assert store.asked.count("run/outputs/main/large") == 1
+    hearth.close()
+
+
+def leaving(hearth: Hearth) -> Leaving:
+    async def finish(_progress: Callable[[], int]) -> None:
+        """The log is no matter here."""
+
+    node = hearth._node()
+    node.homebound, node.logs = hearth.home, SimpleNamespace(finish=finish)
+    return Leaving(cast("Any", node), ArrivingStore(hearth.run.store))
+
+
+@in_loop
+async def test_what_could_not_be_brought_home_stays_and_is_told(tmp_path: Path) -> None:
+    store = Troubled(tmp_path / "runs")
+    store.trouble = refuse
+    hearth = Hearth(tmp_path, store=store)
+    (hearth.outputs / "bad").write_text("1")
+    await leaving(hearth).ship()
+    assert (hearth.outputs / "bad").read_text() == "1"
+    assert not tidy_node_folder(hearth.folder)
+    places = f"{hearth.outputs} and {hearth.checkpoints}"
+    told = f"not all could be brought home: StoreError: the name is too long; it stays in {places}"
+    assert told in hearth.said
+    store.trouble = lambda _key: None
+    again = Hearth(tmp_path, store=store)
+    await leaving(again).ship()
+    assert store.kept() == {"outputs/main/bad", "outputs/main.manifest.json"}
+    assert not hearth.folder.exists()
+
+
+@in_loop
+async def test_a_node_that_leaves_or_is_killed_before_all_arrived_keeps_its_folder(tmp_path: Path) -> None:
+    store, begun, go_on = Troubled(tmp_path / "runs"), threading.Event(), threading.Event()
+
+    def hang(_key: str) -> None:
+        begun.set()
+        assert go_on.wait(60)
+
+    store.trouble = hang
+    hearth = Hearth(tmp_path, store=store)
+    (hearth.outputs / "model").write_text("1")
+    ends = leaving(hearth)
+    shipping = asyncio.ensure_future(ends.ship())
+    await soon(begun.is_set)
+    assert not tidy_node_folder(hearth.folder)
+    ends.break_off()
+    assert f"nothing arrived any more; it stays in {hearth.outputs}" in hearth.said[0]
+    go_on.set()
+    await shipping
+    assert not hearth.folder.exists()
+
+
+def test_a_run_whose_outputs_have_no_place_in_the_work_dir_leaves_them_with_the_node(muster: Muster) -> None:
+    script = f"""{REPLACE}
+import pathlib
+run = next(pathlib.Path(os.environ["MUSTER_HOME"], "runs").glob("*/job.json")).parent
+(run / "outputs").mkdir()
+(run / "outputs" / "main").write_text("in the way")
+pathlib.Path("outputs/model.bin").write_text("weights")
+replace("checkpoints/last.pt", "1")
+"""
+    done = muster("run", muster.job(script, workers=0))
+    run = muster.run_id()
+    outputs = muster.home / "nodes" / run / "main" / "code" / "outputs"
+    assert f"it stays in {outputs}" in done.stderr
+    assert (outputs / "model.bin").read_text() == "weights"
+    assert (muster.runs / run / "checkpoints" / "main" / "000001" / "files" / "last.pt").read_text() == "1"
+    muster("rm", run, "--yes")
+    assert not outputs.exists()

@@ -155,6 +155,13 @@ def test_a_node_that_cannot_bring_its_things_home_leaves_all_the_same() -> None:
     assert actions[-1] == lives.Leave(0)
 
 
+def test_a_node_whose_things_still_arrive_stays_however_long_it_takes() -> None:
+    life, _ = lived(running(), Conclude(Verdict(End.SCRIPT_ENDED, 0)), lives.Quiet(), lives.Tick(), now=10)
+    life, _ = lived(life, lives.Arriving(), lives.Tick(), now=10 + lives.ENDING_BOUND)
+    assert lived(life, lives.Tick(), now=9 + 2 * lives.ENDING_BOUND)[0].phase is Phase.ENDING
+    assert lived(life, lives.Tick(), now=10 + 2 * lives.ENDING_BOUND)[0].phase is Phase.ENDED
+
+
 def test_the_first_verdict_stands() -> None:
     life, _ = lived(running(), Conclude(Verdict(End.SCRIPT_ENDED, 3)), lives.StopSeen("too late"))
     assert life.verdict == Verdict(End.SCRIPT_ENDED, 3)

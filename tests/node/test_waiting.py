@@ -56,7 +56,7 @@ def test_one_that_never_answers_is_an_error_too() -> None:
 
 
 def test_long_work_is_tried_again_until_the_store_is_back_and_each_failure_is_told() -> None:
-    store, told = Away(2), list[StoreError]()
+    store, told = Away(2, StoreBusy), list[StoreError]()
     assert asyncio.run(persist(store, told.append)) == "here"
     assert [str(error) for error in told] == ["away", "away"]
 
@@ -64,8 +64,24 @@ def test_long_work_is_tried_again_until_the_store_is_back_and_each_failure_is_to
 def test_long_work_that_fails_for_another_reason_is_not_tried_again() -> None:
     store = Away(1000)
     with pytest.raises(StoreError, match="away"):
-        asyncio.run(persist(store, kind=StoreBusy))
+        asyncio.run(persist(store))
     assert store.asked == 1
+
+
+def test_long_work_that_gets_on_in_between_may_lose_the_store_for_so_long_each_time() -> None:
+    store = Away(2, StoreBusy)
+    assert asyncio.run(persist(store, progress=lambda: store.asked, within=0.0)) == "here"
+
+
+def test_long_work_that_does_not_get_on_fails_when_the_store_stays_away() -> None:
+    store = Away(2, StoreBusy)
+    with pytest.raises(StoreBusy):
+        asyncio.run(persist(store, within=0.0))
+    assert store.asked == 2
+
+
+def test_long_work_is_never_broken_off() -> None:
+    assert asyncio.run(persist(lambda: threading.Event().wait(0.2), within=0.0)) is False
 
 
 def test_requests_that_hang_keep_no_other_from_its_thread() -> None:

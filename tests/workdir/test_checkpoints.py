@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.errors import StoreBusy, StoreError
+from muster.errors import AccessDenied, StoreBusy, StoreError
 from muster.workdir.counting import CountingStore
 from muster.workdir.files import sha256_of
 from muster.workdir.memory import MemoryStore
@@ -495,6 +495,20 @@ def test_one_that_the_store_refuses_keeps_no_other_back(wide: Desk, line: Line) 
     with pytest.raises(StoreError, match="too long"):
         wide.shipper.finish()
     assert [one.name for one in kept(wide)] == ["good"]
+
+
+def test_where_nothing_may_be_deleted_the_last_ones_come_home_all_the_same(wide: Desk, line: Line) -> None:
+    line.refuses = lambda kind, key: AccessDenied("may not delete") if kind == "delete" else None
+    for version in range(4):
+        wide.replace("last.pt", f"{version}")
+        wide.replace("other.pt", f"{version}")
+        if version == 2:
+            with pytest.raises(AccessDenied):
+                wide.shipper.ship_complete(last=True)
+        else:
+            wide.shipper.finish()
+    assert [one.name for one in kept(wide)].count("last.pt") == 4
+    assert {one.complete.ordinal for one in kept(wide) if one.complete} == {1, 2, 3, 4}
 
 
 def test_what_is_always_written_in_place_is_sent_seldom_where_each_request_is_billed(

@@ -294,11 +294,41 @@ def test_a_file_that_the_store_refuses_keeps_no_other_back(folder: Path) -> None
     assert store.counts == {"put_file": 1}
 
 
-def test_where_nothing_may_be_deleted_files_are_sent_all_the_same(folder: Path) -> None:
-    class Undeletable(Line):
-        def delete_all(self, keys: Iterable[str]) -> None:
-            raise AccessDenied("may not delete")
+def test_at_the_end_one_that_is_refused_keeps_neither_the_others_nor_their_list_back(folder: Path) -> None:
+    store = Line(parallel=2)
+    store.refuses = lambda kind, key: StoreError("too long") if kind == "put_file" and key.endswith("bad") else None
+    shipper = Shipper(store, PREFIX, folder)
+    write(folder, "a", "a")
+    write(folder, "bad", "b")
+    (folder / "written just now").write_text("c")
+    with pytest.raises(StoreError, match="too long"):
+        shipper.finish()
+    assert listed(store) == {"a": sha256("a"), "written just now": sha256("c")}
 
+
+def test_no_list_is_written_while_another_attempt_may_bring_the_rest(folder: Path) -> None:
+    store = Line(parallel=2)
+    store.refuses = lambda kind, key: StoreBusy("away") if kind == "put_file" and key.endswith("bad") else None
+    shipper = Shipper(store, PREFIX, folder)
+    write(folder, "a", "a")
+    write(folder, "bad", "b")
+    with pytest.raises(StoreBusy):
+        shipper.finish()
+    assert listed(store) is None
+
+
+class Undeletable(Line):
+    """To one who may write and not delete."""
+
+    def delete(self, key: str) -> None:
+        raise AccessDenied(f"may not delete {key}")
+
+    def delete_all(self, keys: Iterable[str]) -> None:
+        self._count("delete_all")
+        raise AccessDenied("may not delete")
+
+
+def test_where_nothing_may_be_deleted_files_are_sent_all_the_same(folder: Path) -> None:
     store = Undeletable()
     shipper = Shipper(store, PREFIX, folder)
     write(folder, "model.pt.part", "1")
@@ -307,6 +337,20 @@ def test_where_nothing_may_be_deleted_files_are_sent_all_the_same(folder: Path) 
     with pytest.raises(AccessDenied):
         shipper.ship()
     assert kept(store)["model.pt"] == b"1"
+    shipper.ship()
+    assert store.counts["delete_all"] == 1
+    (folder / "model.pt").rename(folder / "final.pt")
+    shipper.finish()
+    assert listed(store) == {"final.pt": sha256("1")}
+
+
+def test_where_nothing_may_be_deleted_an_old_list_vouches_for_nothing_new(folder: Path) -> None:
+    store = Undeletable()
+    write(folder, "a", "1")
+    Shipper(store, PREFIX, folder).finish()
+    write(folder, "a", "2", at=2_000_000.0)
+    Shipper(store, PREFIX, folder).ship()
+    assert listed(store) == {}
 
 
 # --- what a bucket costs ---------------------------------------------------------------------------------

@@ -6,13 +6,15 @@ import asyncio
 import threading
 import time
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ..errors import StoreError
+from ..errors import StoreBusy, StoreError
+from ..workdir.arriving import ArrivingStore
 from ..workdir.checkpoint_shipper import WAITS
 from ..workdir.segments import SegmentWriter
+from ..workdir.store import Store
 from ..workdir.sync import CheckpointShipper, Settling, Shipper, Units
 from ..workdir.walking import Stamp
 from .asking import ask
@@ -20,8 +22,9 @@ from .metrics import MetricsOut, Reports, Usage, numbers
 from .outage import Outage
 from .pace import Pace
 from .renames import watch
+from .rounds import Rounds, Troubles
 from .surroundings import sync_folder
-from .waiting import happened, persist
+from .waiting import HOME, persist
 
 if TYPE_CHECKING:
     from .program import Node
@@ -42,13 +45,13 @@ _TOLD = 10
 class Checkpoints:
     """The checkpoint folder of a node: listened to from now on, by a thread of its own."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, store: Store) -> None:
         assert node.ground is not None and node.job.checkpoints  # noqa: S101, PT018 - made where both are
         self._node, settings, run = node, node.settings, node.run
         folder = node.ground.code / node.job.checkpoints
         self._watch = watch(folder)
         self.units = Units(folder, settings.folder / "checkpoints.jsonl", self._watch.take, own=bool(settings.code))
-        self.shipper = CheckpointShipper(run.store, run.at("checkpoints", node.record.node), self.units)
+        self.shipper = CheckpointShipper(store, run.at("checkpoints", node.record.node), self.units)
         self.fresh = asyncio.Event()
         """Something became complete."""
         self.told: list[str] = []
@@ -113,22 +116,23 @@ class Homebound:
         spill = node.settings.folder / "metrics.waiting"
         stream = SegmentWriter(run.store, run.at("metrics", name), first=first, spill=spill)
         self._metrics = MetricsOut(stream, Pace(run.store.capabilities), _now())
-        self._shippers: list[Shipper | CheckpointShipper] = []
-        if outputs := sync_folder(node.job, code):
-            self._shippers.append(Shipper(run.store, f"{run.run}/outputs/{name}", outputs))
-        self._checkpoints = Checkpoints(node) if node.job.checkpoints else None
-        if self._checkpoints:
-            self._shippers.append(self._checkpoints.shipper)
-        self._fresh = self._checkpoints.fresh if self._checkpoints else asyncio.Event()
+        self.arriving = ArrivingStore(run.store)
+        """Whether outputs and checkpoints get on. Not metrics, of which there are always new ones."""
+        outputs = sync_folder(node.job, code)
+        self._outputs = Shipper(self.arriving, f"{run.run}/outputs/{name}", outputs) if outputs else None
+        self._checkpoints = Checkpoints(node, self.arriving) if node.job.checkpoints else None
         self._elsewhere: set[str] = set()
-        # The last look must not begin while one in another thread is under way.
-        self._shipping = asyncio.Lock()
-        self._over = False
-        self._outage = Outage(node.say, "outputs, checkpoints and metrics are late")
+        self._left_out: dict[str, tuple[str, ...]] = {}
+        self._ends: dict[str, Exception | None] = {}
+        fresh = self._checkpoints.fresh if self._checkpoints else None
+        self._checkpoint_rounds = Rounds(self._ship_checkpoints, fresh)
+        self._rounds = (self._checkpoint_rounds, Rounds(self._ship_metrics), Rounds(self._ship_outputs))
+        self._troubles = Troubles(Outage(node.say, "outputs, checkpoints and metrics are late"))
 
     async def ship(self) -> None:
         """Looks and ships until cancelled. Nothing that goes wrong here may end the training."""
-        await asyncio.gather(self._look_on(), self._ship_on())
+        rounds = (one.go_on(_SHIP, self._troubles) for one in self._rounds)
+        await asyncio.gather(self._look_on(), *rounds)
 
     async def settle(self, generation: int) -> None:
         """Makes the checkpoint folder ready for processes of a generation, before they start.
@@ -138,7 +142,7 @@ class Homebound:
         if not self._checkpoints:
             return
         self._read_reports()
-        async with self._shipping:
+        async with self._checkpoint_rounds.pausing():
             try:
                 await ask(self._checkpoints.settle, generation)
             finally:
@@ -152,19 +156,26 @@ class Homebound:
         if not self._checkpoints:
             return
         self._read_reports()
-        async with self._shipping:
+        async with self._checkpoint_rounds.pausing():
             await ask(self._checkpoints.shipper.ship_complete, True)
 
     async def finish(self) -> None:
-        """The last look; afterwards all that the script left is home."""
+        """The last look; afterwards all that the script left is home, or an error says why something is not."""
         self._read_reports()
-        async with self._shipping:
-            self._over = True
-            for path in await persist(self._finish):
-                self._node.say(f"not brought home: {path}")
-        self._say_of_checkpoints()
-        if self._checkpoints:
-            self._checkpoints.close()
+        try:
+            async with AsyncExitStack() as last:
+                # Of outputs the last round may take long; checkpoints need not wait for it.
+                for rounds in reversed(self._rounds):
+                    await last.enter_async_context(rounds.ending())
+                await persist(self._finish, self._late, lambda: self.arriving.arrived, HOME)
+        finally:
+            self._say_left_out()
+            self._say_of_checkpoints()
+            if self._checkpoints:
+                self._checkpoints.close()
+
+    def _late(self, error: StoreError) -> None:
+        self._troubles.began(self, error)
 
     async def _look_on(self) -> None:
         looked_at = _now()
@@ -178,23 +189,19 @@ class Homebound:
             except OSError as error:
                 self._node.say(f"metrics are late: {error}")
 
-    async def _ship_on(self) -> None:
-        shipped_at = _now()
-        while True:
-            await happened(self._fresh, shipped_at + _SHIP - _now())
-            self._fresh.clear()
-            due = _now() - shipped_at >= _SHIP
-            if due:
-                shipped_at = _now()
-            try:
-                async with self._shipping:
-                    if self._over:
-                        return  # the folder may be gone by now, and what is gone would be taken away at home too
-                    await ask(self._ship, due, _now())
-                    self._say_of_checkpoints()
-                self._outage.over()
-            except (StoreError, OSError) as error:
-                self._outage.began(error)
+    async def _ship_checkpoints(self, due: bool) -> None:
+        if self._checkpoints:
+            shipper = self._checkpoints.shipper
+            await ask(shipper.ship if due else shipper.ship_complete)
+            self._say_of_checkpoints()
+
+    async def _ship_metrics(self, _due: bool) -> None:
+        if self._metrics.due(_now()):
+            await ask(self._metrics.flush, _now())
+
+    async def _ship_outputs(self, _due: bool) -> None:
+        if self._outputs:
+            await ask(self._outputs.ship)
 
     async def _look(self) -> None:
         self._usage = self._usage or Usage(self._began)
@@ -236,22 +243,38 @@ class Homebound:
                 " or call muster.checkpoint(path) when it is complete."
             )
 
-    def _ship(self, everything: bool, now: float) -> None:
-        if not everything:
-            if self._checkpoints:
-                self._checkpoints.shipper.ship_complete()
-            return
-        if self._metrics.due(now):
-            self._metrics.flush(now)
-        for shipper in self._shippers:
-            shipper.ship()
+    def _finish(self) -> None:
+        """Ships what is left, each kind until it is home or refused. What is refused keeps nothing else back."""
+        busy: list[StoreBusy] = []
+        for finish in (self._finish_checkpoints, self._flush_metrics, self._finish_outputs):
+            if finish.__name__ in self._ends:
+                continue  # what is put there once more would look like progress
+            try:
+                finish()
+                self._ends[finish.__name__] = None
+            except StoreBusy as error:
+                busy.append(error)
+            except (StoreError, OSError) as error:
+                self._ends[finish.__name__] = error
+        for problem in filter(None, (*busy, *self._ends.values())):
+            raise problem
 
-    def _finish(self) -> list[str]:
-        """Ships what is left; says what cannot be."""
+    def _flush_metrics(self) -> None:
         self._metrics.flush(0.0)
-        left_out = [str(path) for shipper in self._shippers for path in shipper.finish().left_out]
+
+    def _finish_checkpoints(self) -> None:
+        if self._checkpoints:
+            self._left_out["checkpoints"] = self._checkpoints.shipper.finish().left_out
+
+    def _finish_outputs(self) -> None:
+        if self._outputs:
+            self._left_out["outputs"] = self._outputs.finish().left_out
+
+    def _say_left_out(self) -> None:
+        left_out = [path for paths in self._left_out.values() for path in paths]
         more = len(left_out) - _TOLD
-        return [*left_out[:_TOLD], f"and {more} more"] if more > 0 else left_out
+        for path in [*left_out[:_TOLD], f"and {more} more"] if more > 0 else left_out:
+            self._node.say(f"not brought home: {path}")
 
 
 def _now() -> float:

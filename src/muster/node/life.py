@@ -48,7 +48,7 @@ STEPS: Mapping[tuple[Phase, Phase], str] = {
 
 
 ENDING_BOUND = 900.0
-"""Seconds to end its processes and bring its things home. Then a node leaves without, for it costs money."""
+"""Seconds to end its processes, and seconds in which nothing comes home. Then a node leaves, for it costs money."""
 
 
 @dataclass(frozen=True)
@@ -156,6 +156,11 @@ class Quiet:
 
 
 @dataclass(frozen=True)
+class Arriving:
+    """Something of what is shipped has arrived, or is on its way."""
+
+
+@dataclass(frozen=True)
 class Shipped:
     """Logs, outputs and the last record are where they belong."""
 
@@ -181,6 +186,7 @@ Event: TypeAlias = (
     | MainGone
     | MainBack
     | Quiet
+    | Arriving
     | Shipped
     | Tick
 )
@@ -348,7 +354,9 @@ def _end(life: Life, verdict: Verdict) -> Next:
 
 def _ending(life: Life, event: Event, now: float) -> Next:
     if isinstance(event, Quiet) and not life.shipping:
-        return replace(life, shipping=True), [Ship()]
+        return replace(life, shipping=True, ending_at=None), [Ship()]
+    if isinstance(event, Arriving):
+        return replace(life, ending_at=None), []
     if isinstance(event, Tick) and life.ending_at is None:
         return replace(life, ending_at=now), []
     late = isinstance(event, Tick) and life.ending_at is not None and now - life.ending_at >= ENDING_BOUND

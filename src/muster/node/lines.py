@@ -83,6 +83,7 @@ class LogOut:
             self._later.cancel()
             self._later = None
 
-    async def finish(self) -> None:
+    async def finish(self, progress: Callable[[], int] = lambda: 0) -> None:
+        """The last segments. `progress` grows with each that arrives."""
         self._send()
-        await persist(self._writer.flush)
+        await persist(self._writer.flush, progress=progress)

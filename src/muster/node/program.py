@@ -17,17 +17,19 @@ from ..errors import MusterError, NodeError, StoreBusy, StoreError
 from ..frameworks.base import Command, Framework, Scene
 from ..frameworks.registry import framework
 from ..spec.job import Job
-from ..workdir.home import remove_node_folder
+from ..workdir.arriving import ArrivingStore
 from ..workdir.machine import Process
 from ..workdir.records import Failure, NodeRecord, first_cause
 from ..workdir.run import RunFolder
 from ..workdir.segments import SegmentWriter
+from ..workdir.store import Store
 from . import life as lives
 from . import tree
 from .capture import Capture
 from .guardian import ENDING_SIGNALS
 from .homebound import Homebound
 from .keeping import Keeping
+from .leaving import Leaving
 from .life import Life, Phase
 from .lines import LogOut
 from .messages import Dismiss, Hire, HireEnded, ToNode
@@ -39,7 +41,7 @@ from .processes import Exit, Processes, Running
 from .settings import Settings
 from .sides import Side
 from .surroundings import process_environment
-from .waiting import AWAY, persist
+from .waiting import AWAY, Absence, persist
 
 _TICK = 0.25
 """How exactly deadlines are kept."""
@@ -89,7 +91,9 @@ class Node:
 
     async def live(self, watch: int) -> int:
         """Lives the whole life. `watch` becomes readable when the guardian is gone."""
-        self.logs = LogOut(self._log_stream(), self.side.show, Pace(self.run.store.capabilities).steps)
+        log_store = ArrivingStore(self.run.store)
+        self._leaving = Leaving(self, log_store)
+        self.logs = LogOut(self._log_stream(log_store), self.side.show, Pace(self.run.store.capabilities).steps)
         secret_values = tuple(self.settings.secrets.values())
         self.capture = Capture(self.record.node, self.logs.add, secret_values, self.record.incarnation)
         complaint = self.framework.complaint
@@ -107,11 +111,11 @@ class Node:
             task.cancel()
         return code
 
-    def _log_stream(self) -> SegmentWriter:
+    def _log_stream(self, store: Store) -> SegmentWriter:
         # A name that nobody had before has no segments, and need not look for them.
         first = 1 if self.record.incarnation == 1 else None
         spill = self.settings.folder / "log.waiting"
-        return SegmentWriter(self.run.store, self.run.at("logs", self.record.node), first=first, spill=spill)
+        return SegmentWriter(store, self.run.at("logs", self.record.node), first=first, spill=spill)
 
     def feed(self, event: lives.Event) -> None:
         """One event in; its actions are under way when this returns."""
@@ -154,17 +158,21 @@ class Node:
         elif isinstance(action, lives.Ship):
             self.task(self._ship())
         else:
+            self._leaving.break_off()
             self._over.set()
 
     async def _prepare(self) -> None:
         loop = asyncio.get_running_loop()
+        said: list[str] = []
 
         def say(text: str) -> None:
+            said.append(text)
             loop.call_soon_threadsafe(self.say, text)
 
         outage = Outage(self.say, "the work dir does not answer")
         work = partial(prepare, self.settings, self.run, self.job, self.framework, say)
-        self.ground = await persist(work, outage.began, StoreBusy)
+        # Only what has come further says so.
+        self.ground = await persist(work, outage.began, progress=lambda: len(said))
         self.homebound = Homebound(self)
         if self.record.incarnation > 1:
             with suppress(StoreError):  # the shipping that begins now tries again
@@ -199,13 +207,16 @@ class Node:
 
     async def _settle(self, generation: int) -> None:
         """The newest checkpoint is in place before a process starts; a work dir that is away is waited for."""
-        outage, began = Outage(self.say, "the newest checkpoint cannot be had yet"), time.monotonic()
+        outage, first = Outage(self.say, "the newest checkpoint cannot be had yet"), time.monotonic()
+        absence = Absence()
         while self._runs(generation):  # else whoever starts next settles for itself
+            began = time.monotonic()
             try:
                 await self.homebound.settle(generation)
                 return
             except StoreError as error:
-                if time.monotonic() - began > (AWAY if isinstance(error, StoreBusy) else _SETTLE):
+                busy = isinstance(error, StoreBusy)
+                if absence.lasts(began) > AWAY if busy else time.monotonic() - first > _SETTLE:
                     raise
                 outage.began(error)
                 await asyncio.sleep(_SETTLE_PAUSE)
@@ -303,13 +314,7 @@ class Node:
             self.feed(lives.Quiet())
 
     async def _ship(self) -> None:
-        """Whatever cannot be brought home is told; it must not keep the node, which costs money, from leaving."""
-        for finish in (self.homebound.finish, self.logs.finish) if self.ground is not None else (self.logs.finish,):
-            try:
-                await finish()
-            except Exception as error:  # noqa: BLE001 - any error here would leave the node waiting for ever
-                self.say(f"not all could be brought home: {type(error).__name__}: {error}")
-        await asyncio.to_thread(remove_node_folder, self.settings.folder)
+        await self._leaving.ship()
         self.feed(lives.Shipped())
 
     # --- events ------------------------------------------------------------------------------------------
@@ -352,6 +357,8 @@ class Node:
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(_TICK)
+            if self._leaving.gets_on():
+                self.feed(lives.Arriving())
             self.feed(lives.Tick())
             self.side.tick()
             tree.reap(self.processes.pids())

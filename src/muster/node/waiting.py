@@ -16,7 +16,11 @@ T = TypeVar("T")
 AWAY = 180.0
 """Seconds that a work dir may be out of reach without anything being given up: more than two minutes."""
 
-_LONG = 60.0
+HOME = 720.0
+"""The same for what a node has to bring home at its end. With its log, for which it waits `AWAY`, it is 15 minutes."""
+
+_LONG = 90.0
+"""Seconds. A store that hangs says so sooner, so that whatever took longer got on."""
 
 
 def delays(slowest: float, first: float = 0.02, growth: float = 1.5, spread: float = 0.25) -> Iterator[float]:
@@ -51,27 +55,42 @@ async def _answer(call: Callable[[], T], until: float) -> T:
     return asking.result()
 
 
+class Absence:
+    """For how long a store has been away: since the first failure in a row. What gets on in between ends it."""
+
+    def __init__(self, progress: Callable[[], int] = lambda: 0) -> None:
+        """`progress` grows with whatever arrives."""
+        self._progress = progress
+        self._since: float | None = None
+        self._seen = progress()
+
+    def lasts(self, began: float) -> float:
+        """Seconds, now that an attempt failed which began then."""
+        now, before = time.monotonic(), self._seen
+        self._seen = self._progress()
+        if self._since is None or self._seen != before or now - began > _LONG:
+            self._since = now
+        return now - self._since
+
+
 async def persist(
     call: Callable[[], T],
     failed: Callable[[StoreError], None] = lambda _error: None,
-    kind: type[StoreError] = StoreError,
+    progress: Callable[[], int] = lambda: 0,
+    within: float = AWAY,
 ) -> T:
     """The same for work that may take long, and goes on where it was: it fails when the store stays away.
 
-    It is tried again after errors of one kind, of which `failed` hears.
+    It is tried again only while the store is busy, of which `failed` hears, and never broken off. `progress` grows with
+    whatever arrives; only the time without it is bounded.
     """
-    since: float | None = None
+    absence = Absence(progress)
     for delay in delays(slowest=5.0, first=0.5):
         began = time.monotonic()
         try:
             return await ask(call)
-        except (AlreadyExists, NotFound):
-            raise
-        except kind as error:
-            now = time.monotonic()
-            # Whatever took long got on, so the store had come back.
-            since = now if since is None or now - began > _LONG else since
-            if now - since > AWAY:
+        except StoreBusy as error:
+            if absence.lasts(began) > within:
                 raise
             failed(error)
         await asyncio.sleep(delay)

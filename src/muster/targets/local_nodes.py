@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ..errors import LaunchError, StoreBusy, StoreError
 from ..node import tree
-from ..workdir.home import absolute_paths, remove_node_folder
+from ..workdir.home import absolute_paths, tidy_node_folder
 from ..workdir.opening import open_store
 from ..workdir.records import EXIT_CODES, End, Verdict, fold
 from ..workdir.run import RunFolder
@@ -65,7 +65,7 @@ class LocalNodes:
         except OSError as error:
             with suppress(OSError):
                 _errors(folder).unlink()
-            remove_node_folder(folder)
+            tidy_node_folder(folder)
             raise LaunchError(f"{node.name} could not be started: {error}") from error
         finally:
             if secrets is not None:
@@ -162,7 +162,8 @@ class LocalNodes:
             self._restarts[name] = self._restarts.get(name, 0) + 1
             self.start(node)
             return
-        remove_node_folder(folder)
+        if not tidy_node_folder(folder) and lost:
+            self.said.append(f"{name}: not all could be brought home: what is left is in {folder}")
 
     def _conclude(self) -> None:
         """Where no node was left to say how it ended, whoever started them says so."""

@@ -50,6 +50,8 @@ class CheckpointShipper:
         self._arrived: dict[str, str] = {}
         """The digests of the files of the next checkpoint that are there already, by their keys."""
         self._problems: list[StoreError] = []
+        self._untidy: list[StoreError] = []
+        """Because of these there is more at home than need be."""
         self._told: set[str] = set()
         self._in_place: list[str] = []
         # A round may still be under way in another thread when the last one begins.
@@ -66,8 +68,8 @@ class CheckpointShipper:
             return self._round(last=False)
 
     def finish(self) -> Shipped:
-        """Sends all that is new: nobody writes any more."""
-        with self._trying():
+        """Sends all that is new: nobody writes any more. What may not be taken away there stays."""
+        with self._trying(last=True):
             return self._round(last=True)
 
     def in_place(self) -> list[str]:
@@ -88,13 +90,23 @@ class CheckpointShipper:
         self._digests[found.path] = (found.stamp, digest)
 
     @contextmanager
-    def _trying(self) -> Iterator[None]:
+    def _trying(self, last: bool = False) -> Iterator[None]:
         """One at a time. What the store refused keeps no other checkpoint back, and is told at the end."""
         with self._lock:
-            self._problems = []
+            self._problems, self._untidy = [], []
             yield
-            if self._problems:
-                raise self._problems[0]
+            for problem in [*self._problems, *([] if last else self._untidy)]:
+                raise problem
+
+    @contextmanager
+    def _tidying(self) -> Iterator[None]:
+        """What may not be taken away keeps nothing from home."""
+        try:
+            yield
+        except StoreBusy:
+            raise
+        except StoreError as error:
+            self._untidy.append(error)
 
     def _round(self, last: bool) -> Shipped:
         state = self._units.state()
@@ -194,8 +206,9 @@ class CheckpointShipper:
         if same:
             return Shipped()
         self._next += 1
-        self._tidy(manifest, made.number)
-        self._take_old_versions_away(name)
+        with self._tidying():
+            self._tidy(manifest, made.number)
+            self._take_old_versions_away(name)
         return Shipped(len(files), manifest.bytes)
 
     def _manifest(self, files: list[Found]) -> Manifest:

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 
-from ..errors import AlreadyExists, NotFound, StoreError
+from ..errors import AlreadyExists, NotFound, StoreBusy, StoreError
 from .files import appearing, copy_bytes, in_folder, new_file, sync_folder, write_all
 from .listing import children, walk
 from .store import Capabilities, Entry, check_key, may_begin_keys, names_below
@@ -30,6 +30,8 @@ STALE_SECONDS = 24 * 3600.0
 
 _ABSENT = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV, errno.EMLINK}
+_PASSING = {errno.ESTALE, errno.EIO, errno.ETIMEDOUT, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENOTCONN, errno.EBUSY}
+"""What a file system says whose server does not answer."""
 _ELSEWHERE = "or choose another work dir."
 _COLLISION = "A file stands where a folder is needed, or a folder where a file is: move it away, " + _ELSEWHERE
 _RIGHTS = f"Give this user the right to read and write there (`ls -ld` shows who has it), {_ELSEWHERE}"
@@ -253,7 +255,8 @@ class FolderStore:
         except OSError as error:
             reason = error.strerror or str(error)
             place = f" ({error.filename})" if error.filename else ""
-            raise StoreError(
+            kind = StoreBusy if error.errno in _PASSING else StoreError
+            raise kind(
                 f"cannot {doing} {key!r} in the work dir {self.url}: {reason}{place}",
                 _FIXES.get(error.errno or 0, ""),
             ) from error

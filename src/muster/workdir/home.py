@@ -8,6 +8,9 @@ from pathlib import Path
 _TEMPORARY_LIMIT = 72
 """Sockets have names of at most 104 characters and are made in the temporary folder; a longer one breaks scripts."""
 
+_KEPT = "kept"
+"""Stands in the folder of a node that has not brought all home."""
+
 
 def home() -> Path:
     """`MUSTER_HOME`, else `muster` in the user's state folder."""
@@ -57,8 +60,25 @@ def temporary_folder(folder: Path) -> Path:
     return Path(tempfile.gettempdir()) / f"muster-{hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]}"
 
 
+def keep_node_folder(folder: Path, keep: bool) -> None:
+    """Whether there is something in a node's own folder that is not home, so that nobody may tidy it up."""
+    mark = folder / _KEPT
+    try:
+        mark.touch() if keep else mark.unlink(missing_ok=True)
+    except OSError:
+        pass  # the disk is full or gone, and nothing more can be done for what is on it
+
+
+def tidy_node_folder(folder: Path) -> bool:
+    """Takes a node's own folder away unless it is kept; whether it did."""
+    if (folder / _KEPT).exists():
+        return False
+    remove_node_folder(folder)
+    return True
+
+
 def remove_node_folder(folder: Path) -> None:
-    """Takes a node's own folder away, and the run's above it when this was its last."""
+    """Takes a node's own folder away, kept or not, and the run's above it when this was its last."""
     import shutil
 
     shutil.rmtree(temporary_folder(folder), ignore_errors=True)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from ..errors import NotFound, StoreBusy, StoreError
+from ..errors import AccessDenied, NotFound, StoreBusy, StoreError
 from .files import sha256_of
 from .manifest import FileEntry, Manifest
 from .store import Store
@@ -64,26 +64,41 @@ class Shipper:
     def ship(self) -> Shipped:
         """Sends what changed since the last time, and is due."""
         with self._lock:
-            return self._round(last=False)
+            seen = look(self._folder)
+            problem = self._take_away(seen)
+            sent = self._send(seen, last=False)
+        if problem:
+            raise problem
+        return sent
 
     def finish(self) -> Shipped:
-        """Sends what is left, and then the list of all files with their digests."""
+        """Sends what is left, and then the list of all files with their digests.
+
+        A file that is refused keeps neither the others nor the list back. What may not be taken away there stays.
+        """
         with self._lock:
-            first = self._round(last=True)
-            # Once more for what was written just before: nobody writes now.
-            last = self._round(last=True)
+            # Twice, for what was written just before: nobody writes now.
+            (first, _), (last, refused) = self._last_round(), self._last_round()
             known = {path: sent for path, sent in sorted(self._sent.items()) if sent.sha256}
             files = tuple(FileEntry(path, sent.stamp.size, sent.sha256) for path, sent in known.items())
             self._store.put(manifest_key(self._prefix), Manifest(files).canonical())
+        if refused:
+            raise refused
         return Shipped(first.files + last.files, first.bytes + last.bytes, last.left_out)
 
-    def _round(self, last: bool) -> Shipped:
+    def _last_round(self) -> tuple[Shipped, StoreError | None]:
         seen = look(self._folder)
-        problem = self._take_away(seen)
+        self._take_away(seen)
+        try:
+            return self._send(seen, last=True), None
+        except StoreBusy:
+            raise
+        except StoreError as error:
+            return Shipped(), error
+
+    def _send(self, seen: Look, last: bool) -> Shipped:
         due = [found for found in seen.files if self._is_due(found, last)]
         tried = sorted(move_all(self._store, due, lambda found: found.stamp.size, self._try))
-        if problem:
-            raise problem
         sent = [found for found, was_sent, _ in tried if was_sent]
         left_out = (f"{found.path}: {reason}" for found, _, reason in tried if reason)
         return Shipped(len(sent), sum(found.stamp.size for found in sent), (*seen.left_out, *left_out))
@@ -93,15 +108,18 @@ class Shipper:
         gone = sorted(set(self._sent) - {found.path for found in seen.files}) if seen.complete else []
         if not gone:
             return None
+        problem: StoreError | None = None
         try:
             self._store.delete_all(self._key(path) for path in gone)
         except StoreBusy:
             raise
+        except AccessDenied as error:
+            problem = error  # nor will it be allowed the next time
         except StoreError as error:
             return error
         for path in gone:
             del self._sent[path]
-        return None
+        return problem
 
     def _is_due(self, found: Found, last: bool) -> bool:
         before = self._sent.get(found.path)
@@ -142,8 +160,14 @@ class Shipper:
         """Before the first file: a list that an earlier start of this node left no longer describes what is there."""
         with self._beginning:
             if not self._began:
-                self._store.delete(manifest_key(self._prefix))
+                self._withdraw_list()
                 self._began = True
+
+    def _withdraw_list(self) -> None:
+        try:
+            self._store.delete(manifest_key(self._prefix))
+        except AccessDenied:  # one who may write may yet not delete
+            self._store.put(manifest_key(self._prefix), Manifest(()).canonical())
 
     def _key(self, path: str) -> str:
         return f"{self._prefix}/{key_path(path)}"
