@@ -66,7 +66,7 @@ def test_a_worker_looks_for_main_often_at_first_and_seldom_once_it_has_waited_lo
     assert 20 <= seen["first"]["get"] <= 40
     assert 3 <= seen["tenth"]["get"] <= A_MINUTE + 1
     # Its looks for a stop file, which may come before main does.
-    assert 3 <= seen["tenth"]["list"] <= A_MINUTE
+    assert 2 <= seen["tenth"]["list"] <= A_MINUTE
     # The look that finds main, and then as always; what it was told to write down in between is one record.
     assert seen["met"]["get"] <= 2
     assert seen["met"].get("put", 0) <= 3
