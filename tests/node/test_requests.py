@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from dataclasses import replace
@@ -34,10 +35,11 @@ A_MINUTE = 6
 
 
 def program(module: str, *words: str | Path) -> Any:
-    """What a program of nodes prints."""
-    env = {**os.environ, "PYTHONPATH": str(PLUGINS)}
+    """What a program of nodes prints. They are not ended but left, with what they have in their temporary folder."""
     argv = [sys.executable, "-m", module, *map(str, words)]
-    done = subprocess.run(argv, cwd=ROOT, env=env, capture_output=True, text=True, timeout=280)
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as temporary:
+        env = {**os.environ, "PYTHONPATH": str(PLUGINS), "TMPDIR": temporary}
+        done = subprocess.run(argv, cwd=ROOT, env=env, capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
