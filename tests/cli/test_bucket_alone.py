@@ -105,7 +105,7 @@ def test_a_fetch_that_is_killed_goes_on_where_it_stopped(elsewhere: Elsewhere, t
 
 
 def test_what_takes_its_time_is_shown_with_rate_and_time_left(elsewhere: Elsewhere, tmp_path: Path) -> None:
-    elsewhere.server.steering.slow(0.8)
+    elsewhere.server.steering.slow(2.0)  # long enough between two of its parts for a look at the terminal
     words = elsewhere.muster.argv("outputs", elsewhere.run, "--work-dir", URL, "--to", tmp_path / "to")
     terminal = Terminal(words, elsewhere.muster)
     eventually(lambda: re.search(r"fetching outputs .* of 210MB, .*B/s, .*s left", terminal.read()), within=60)
