@@ -50,16 +50,17 @@ $(VENV)/demo: $(VENV)/base
 
 # Tools of the tests: hosts of their own (ip, iptables), git's own reading of ignore files, mpirun, what compiles Horovod,
 # a server for sftp, rclone as a peer, and npm for Azurite.
-TOOLS := git ip iptables nsenter mpirun g++ cmake sshd rclone npm
-PACKAGES := git iproute2 iptables util-linux openmpi-bin g++ cmake openssh-server rclone npm
+TOOLS := git:git ip:iproute2 iptables:iptables nsenter:util-linux mpirun:openmpi-bin g++:g++ cmake:cmake \
+  sshd:openssh-server rclone:rclone npm:npm
 HEADERS := $(BIN)/python -c 'import os, sysconfig; os.stat(os.path.join(sysconfig.get_path("include"), "Python.h"))' 2>/dev/null
 $(VENV)/tools: $(VENV)/base
-	@missing=; packages="$(PACKAGES)"; \
-	for tool in $(TOOLS); do command -v $$tool >/dev/null || [ -x /usr/sbin/$$tool ] || missing="$$missing $$tool"; done; \
+	@missing=; packages=; \
+	for pair in $(TOOLS); do \
+	  command -v $${pair%%:*} >/dev/null || [ -x /usr/sbin/$${pair%%:*} ] || { missing="$$missing $${pair%%:*}"; packages="$$packages $${pair##*:}"; }; done; \
 	$(HEADERS) || { missing="$$missing Python.h"; packages="$$packages python3-dev"; }; \
 	if [ -n "$$missing" ]; then \
-	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then echo "installing$$missing"; apt-get update -qq && apt-get install -y -qq $$packages >/dev/null; \
-	  else echo "some tests will be skipped: they need$$missing (sudo apt-get install $$packages)"; fi; fi
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then echo "installing$$missing"; apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$packages >/dev/null; \
+	  else echo "some tests will be skipped: they need$$missing (sudo apt-get install$$packages)"; fi; fi
 	@touch $@
 
 $(VENV)/dev: $(VENV)/demo $(VENV)/tools
