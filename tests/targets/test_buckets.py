@@ -111,7 +111,8 @@ def test_all_can_be_seen_and_stopped_from_another_machine(there: Bucket, muster:
     run = muster.run_id()
     eventually(lambda: "here" in other("logs", run, "--work-dir", there.url, check=None).stdout, within=60)
     assert run in other("ps", "--work-dir", there.url).stdout
-    assert said(other("status", run, "--work-dir", there.url, "--json"))["state"] == "running"
+    # What changes in a node's record waits two seconds for what else may change, where each writing is billed.
+    eventually(lambda: said(other("status", run, "--work-dir", there.url, "--json"))["state"] == "running")
     other("stop", run, "--work-dir", there.url)
     status = said(other("status", run, "--work-dir", there.url, "--json"))
     assert status["result"]["end"] == "stop-requested"
