@@ -14,11 +14,15 @@ from tests.harness import eventually
 from tests.node.hands import alive
 
 
-def guarded(program: str, *words: str) -> subprocess.Popen[str]:
-    """A guardian in a process of its own, around a function `program(watch)` of this text."""
+def guarded(program: str, *words: str, ignored: bool = False) -> subprocess.Popen[str]:
+    """A guardian in a process of its own, around a function `program(watch)` of this text.
+
+    `ignored`: whoever starts it ignores SIGINT, as a shell does for what it starts in the background.
+    """
     body = "\n".join(f"    {line}" for line in program.splitlines())
     text = (
         "import os, select, signal, subprocess, sys, time\n"
+        f"signal.signal(2, signal.{'SIG_IGN' if ignored else 'default_int_handler'})\n"
         "from muster.node.guardian import guarded\n"
         f"def program(watch):\n{body}\n"
         "sys.exit(guarded('guardian/test/1', program))\n"
@@ -51,17 +55,27 @@ def test_a_bug_in_the_program_is_shown_and_has_a_code_of_its_own() -> None:
     assert "RuntimeError: a bug" in told
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_what_is_asked_of_the_guardian_is_asked_of_the_program(number: signal.Signals) -> None:
+def asked(number: signal.Signals, ignored: bool = False) -> tuple[str, int]:
+    """What a program prints, and how it ends, whose guardian is asked by a signal."""
     process = guarded(
         f"signal.signal({number.value}, lambda *_: (print('asked', flush=True), sys.exit(3)))\n"
-        "print('here', flush=True)\ntime.sleep(600)"
+        "print('here', flush=True)\ntime.sleep(600)",
+        ignored=ignored,
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "here\n"
     process.send_signal(number)
     shown, _ = process.communicate(timeout=60)
-    assert (shown, process.returncode) == ("asked\n", 3)
+    return shown, process.returncode
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_what_is_asked_of_the_guardian_is_asked_of_the_program(number: signal.Signals) -> None:
+    assert asked(number) == ("asked\n", 3)
+
+
+def test_a_guardian_that_was_started_in_the_background_is_asked_all_the_same() -> None:
+    assert asked(signal.SIGINT, ignored=True) == ("asked\n", 3)
 
 
 LEAVES = (

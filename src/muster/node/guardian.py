@@ -34,11 +34,13 @@ def guarded(mark: str, program: Callable[[int], int]) -> int:
     tree.become_subreaper()
     # The guardian takes signals when it asks for them: one that a handler catches just before a wait begins is lost.
     signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)
-    # Some kernels drop what nobody handles even while it is blocked.
-    signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+    # What nobody handles is dropped even while it is blocked: SIGCHLD by some kernels, and SIGINT by all where whoever
+    # started us ignores it, as a shell does for what it starts in the background.
+    before = {number: signal.signal(number, lambda _number, _frame: None) for number in _HEARD}
     child = os.fork()
     if child == 0:
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is signal.SIG_IGN else handler)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _HEARD)
         os.close(held)
         tree.become_subreaper()
