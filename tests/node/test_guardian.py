@@ -59,7 +59,8 @@ def asked(number: signal.Signals, ignored: bool = False) -> tuple[str, int]:
     """What a program prints, and how it ends, whose guardian is asked by a signal."""
     process = guarded(
         f"signal.signal({number.value}, lambda *_: (print('asked', flush=True), sys.exit(3)))\n"
-        "print('here', flush=True)\ntime.sleep(600)",
+        # Not one long sleep: a signal that comes just before it begins would not end it.
+        "print('here', flush=True)\nwhile True: time.sleep(0.05)",
         ignored=ignored,
     )
     assert process.stdout is not None
