@@ -34,8 +34,12 @@ class Bar:
         from rich.table import Table
         from rich.text import Text
 
+        # In a narrow terminal the bar gives way: the numbers say more.
         row = Table.grid(padding=(0, 2))
-        bar = ProgressBar(total=max(self._pace.total, 1), completed=self._pace.done, width=30)
+        row.add_column(no_wrap=True)
+        row.add_column(ratio=1, max_width=30)
+        row.add_column(no_wrap=True)
+        bar = ProgressBar(total=max(self._pace.total, 1), completed=self._pace.done)
         row.add_row(Text(f"  {self._what}"), bar, Text(str(self._pace), style="dim"))
         return row if self.is_shown else Text("")
 
