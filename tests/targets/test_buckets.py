@@ -17,6 +17,8 @@ from tests.harness import Muster, eventually
 from tests.targets.buckets import Bucket, bucket
 
 KINDS = ("folder", "s3", "oci")
+buckets_alone = pytest.mark.parametrize("place", ["s3", "oci"], indirect=True)
+"""A folder of this machine is never away, and code in one is bundled."""
 
 TRAIN = """
 import os, pathlib, sys
@@ -83,9 +85,8 @@ def test_a_whole_run(there: Bucket, muster: Muster, tmp_path: Path) -> None:
     assert (tmp_path / "code" / "script.py").read_text() == TRAIN
 
 
+@buckets_alone
 def test_code_that_is_in_a_bucket_already_is_not_uploaded(there: Bucket, muster: Muster) -> None:
-    if there.steering is None:
-        return  # a path of this machine is bundled
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as made:
         made.writestr("script.py", "import os\nprint('rank', os.environ['RANK'], 'from the archive')\n")
@@ -130,9 +131,9 @@ def test_nothing_of_the_credentials_is_in_the_bucket(there: Bucket, muster: Must
         assert not any(secret in content for secret in (*there.secrets, b"token-xxx")), entry.key
 
 
+@buckets_alone
 def test_a_store_that_is_away_for_a_while_costs_nothing(there: Bucket, muster: Muster, tmp_path: Path) -> None:
-    if there.steering is None:
-        return  # a folder of this machine is never away
+    assert there.steering is not None
     gate, gone_on = tmp_path / "gate", tmp_path / "gone-on"
     script = f"""
 import pathlib, time

@@ -319,8 +319,6 @@ class ConcurrencyContract:
     """Promises about many who write and read at the same time."""
 
     def test_of_64_who_create_one_key_exactly_one_wins(self, store: Store) -> None:
-        if not store.capabilities.atomic_create:
-            return  # it says so itself
         together = threading.Barrier(64)
 
         def claim(number: int) -> bool:
@@ -333,12 +331,11 @@ class ConcurrencyContract:
 
         with ThreadPoolExecutor(64) as pool:
             won = [number for number, one in enumerate(pool.map(claim, range(64))) if one]
-        assert len(won) == 1
-        assert store.get("run/generations/000001/MAIN_config.json") == b"%d" % won[0] * 1000
+        assert len(won) == 1 or (won and not store.capabilities.atomic_create)
+        assert store.get("run/generations/000001/MAIN_config.json") in [b"%d" % number * 1000 for number in won]
 
     def test_a_reader_sees_the_old_or_the_new_never_a_part(self, store: Store) -> None:
-        if not store.capabilities.whole_puts:
-            return  # it says so itself
+        assert store.capabilities.whole_puts
         contents = [b"%d" % (number % 10) * 200_000 for number in range(60)]
         store.put("beat", contents[0])
         done = threading.Event()
@@ -358,8 +355,7 @@ class ConcurrencyContract:
         assert store.get("beat") == contents[-1]
 
     def test_one_who_finds_a_created_key_finds_all_of_it(self, store: Store) -> None:
-        if not store.capabilities.whole_puts:
-            return  # it says so itself
+        assert store.capabilities.whole_puts
         contents = [b"%d" % (number % 10) * 200_000 for number in range(60)]
 
         def look(number: int) -> bytes:
