@@ -164,6 +164,9 @@ class LocalNodes:
             return
         if not tidy_node_folder(folder) and lost:
             self.said.append(f"{name}: not all could be brought home: what is left is in {folder}")
+        if lost and name == "main" and self._folder.latest_main() is None:
+            # Nobody will ever be main: without a word the others would wait for it until their time is up.
+            self._folder.conclude(self._main_lost())
 
     def _conclude(self) -> None:
         """Where no node was left to say how it ended, whoever started them says so."""
@@ -174,11 +177,13 @@ class LocalNodes:
         if self._folder.result():
             return
         verdicts = [record.verdict for record in self._folder.nodes() if record.verdict]
-        detail = "\n".join(self.said) or "main ended without a word"
-        verdicts.append(Verdict(End.MAIN_LOST, EXIT_CODES[End.MAIN_LOST], detail))
+        verdicts.append(self._main_lost())
         result = fold(self.run, verdicts, generation=0, started_at=0.0, ended_at=time.time())
         if result:
             self._folder.write_result(result)
+
+    def _main_lost(self) -> Verdict:
+        return Verdict(End.MAIN_LOST, EXIT_CODES[End.MAIN_LOST], "\n".join(self.said) or "main ended without a word")
 
     def wait(self, seconds: float) -> None:
         """Waits until a node has ended, or for so long."""
