@@ -13,6 +13,7 @@
     ├── RemovalError                the run cannot be deleted now, or nobody said that it may be
     ├── ProtocolError               a launcher and a node, or two nodes, do not fit each other
     ├── ChannelError                the control channel was refused or spoke out of turn
+    ├── CloudError                  a cloud refused a call, or did not answer it
     ├── NodeError                   a node cannot take part: its environment is wrong or its name is taken
     └── StoreError                  the work dir could not be read or written
         ├── AlreadyExists           a create-only put found the key taken
@@ -117,6 +118,25 @@ class ProtocolError(MusterError):
 
 class ChannelError(MusterError):
     """The control channel was refused or spoke out of turn."""
+
+
+class CloudError(MusterError):
+    """A cloud refused a call, or did not answer it."""
+
+    exit_code = 120
+
+    def __init__(
+        self, message: str, fix: str = "", *, status: int = 0, code: str = "", told: str = "", request: str = ""
+    ) -> None:
+        super().__init__(message, fix)
+        self.status = status
+        """What HTTP calls it; 0 where no answer came."""
+        self.code = code
+        """What the service calls it, such as `LimitExceeded`."""
+        self.told = told
+        """The service's own words."""
+        self.request = request
+        """The id by which the cloud's support finds the request."""
 
 
 class NodeError(MusterError):
