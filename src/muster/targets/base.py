@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol
 
 from ..spec.config import Target as TargetConfig
 from ..spec.job import Job
 from ..workdir.records import PROTOCOL
+
+Say = Callable[[str], None]
 
 RUN = "{run}"
 """Stands in a plan for the run's id, which is minted only at launch."""
@@ -42,6 +44,44 @@ class NodePlan:
 
 
 @dataclass(frozen=True)
+class Resource:
+    """One thing that a launch will create in a cloud."""
+
+    kind: str
+    """In the cloud's own words: `job`, `job run`."""
+    name: str
+    """Of a job run, its node."""
+    payload: Mapping[str, Any]
+    """What is sent to make it, in the names of the wire. `{run}` stands for the run's id, `{…}` for what is learnt
+    only at launch."""
+
+
+@dataclass(frozen=True)
+class Sight:
+    """A node as its cloud sees it."""
+
+    node: str
+    id: str
+    state: str
+    """In the cloud's own word."""
+    final: bool
+    """Whether nothing of it is left that costs."""
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Swept:
+    """What a sweep found: a run's things in the cloud, and what became of them."""
+
+    run: str
+    resource: str
+    """The thing's id in its cloud."""
+    did: str
+    """`kept`, `ended`, `deleted` or `failed`."""
+    why: str
+
+
+@dataclass(frozen=True)
 class Plan:
     """The full list of what a launch will create. Nothing exists yet."""
 
@@ -61,11 +101,18 @@ class Plan:
     """Permissions that the launch needs, as the target's cloud words them."""
     notes: tuple[str, ...] = ()
     """What the job asks for and this target will not do, or does otherwise."""
+    resources: tuple[Resource, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """What the target's own options say, so that whoever finds the run can ask its cloud. No secret is among them."""
 
     def with_code(self, code: CodePlan) -> Plan:
         """The plan once its code was fetched. Its digest reaches every node apart from the work dir."""
         nodes = (replace(node, environment={**node.environment, "MUSTER_CODE": code.digest}) for node in self.nodes)
         return replace(self, code=code, nodes=tuple(nodes))
+
+    def config(self) -> TargetConfig:
+        """The target that this plan is for."""
+        return TargetConfig(self.target, self.kind, self.work_dir, self.settings)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -83,6 +130,7 @@ class Plan:
                 "nodes": tuple(nodes),
                 "statements": tuple(value["statements"]),
                 "notes": tuple(value["notes"]),
+                "resources": tuple(Resource(**one) for one in value.get("resources", ())),
             }
         )
 
@@ -107,8 +155,24 @@ class Target(Protocol):
 
     config: TargetConfig
 
+    @property
+    def remote(self) -> bool:
+        """Whether a run goes on without its launcher."""
+
     def plan(self, job: Job) -> Plan:
         """What a launch would create. Touches nothing."""
 
     def launch(self, plan: Plan, run: str) -> Launched:
         """Does just what the plan says, all of it or nothing."""
+
+    def observe(self, plan: Plan, run: str) -> list[Sight]:
+        """The nodes of a run as the cloud sees them; none where there is no cloud to ask."""
+
+    def finish(self, plan: Plan, run: str, say: Say) -> None:
+        """Makes sure that nothing of a run is left which costs, and takes away what it leaves behind."""
+
+    def scale(self, plan: Plan, run: str, workers: int) -> list[str]:
+        """Starts the nodes that a larger size needs, where no launcher has to be there for it; their names."""
+
+    def sweep(self, say: Say, dry: bool = False) -> list[Swept]:
+        """Ends what nobody needs any more, found by its tags."""

@@ -24,7 +24,8 @@ from ..workdir.home import default_work_dir, home, nodes_folder
 from ..workdir.opening import open_store
 from ..workdir.records import EXIT_CODES, PROTOCOL, End, Verdict, fold
 from ..workdir.run import RunFolder
-from .base import RUN, CodePlan, NodePlan, Plan
+from .base import RUN, CodePlan, NodePlan, Plan, Say, Sight, Swept
+from .bundling import check_inputs, code_plan
 from .local_nodes import LocalNodes
 
 ADDRESS = "127.0.0.1"
@@ -33,6 +34,8 @@ _MAIN_GRACE = 5
 
 
 class Local:
+    remote = False
+
     def __init__(self, config: TargetConfig) -> None:
         self.config = config
 
@@ -45,9 +48,9 @@ class Local:
         python = interpreter(job.python)
         if not job.requirements:
             check_framework(python, made)
-        _check_inputs(job)
+        check_inputs(job)
         work_dir = job.work_dir or self.config.work_dir or str(default_work_dir())
-        code = _code(job, (Path(work_dir), home()))
+        code = code_plan(job, (Path(work_dir), home()))
         return Plan(
             target=self.config.name,
             kind="local",
@@ -119,6 +122,18 @@ class Local:
             raise
         return nodes
 
+    def observe(self, plan: Plan, run: str) -> list[Sight]:
+        return []  # nodes of this machine say all there is to say in the work dir
+
+    def finish(self, plan: Plan, run: str, say: Say) -> None:
+        """Nothing here costs, and nodes end with their launcher."""
+
+    def scale(self, plan: Plan, run: str, workers: int) -> list[str]:
+        return []  # the launcher, without which no node lives, starts them
+
+    def sweep(self, say: Say, dry: bool = False) -> list[Swept]:
+        return []
+
 
 def node_names(job: Job) -> list[str]:
     workers = [f"worker-{number}" for number in range(1, job.workers.first + 1)]
@@ -188,32 +203,6 @@ def _notes(job: Job) -> Iterator[str]:
     if wanted.gpus:
         here = len(visible_gpus())
         yield f"resources.gpus: {wanted.gpus} wanted for each node; all nodes share the {here} of this machine"
-
-
-def _check_inputs(job: Job) -> None:
-    """Inputs of this machine are there; what opens those elsewhere is installed. Nobody is asked for them yet."""
-    from ..workdir.inputs import check_input
-
-    for name, one in job.inputs.items():
-        check_input(name, one.source)
-
-
-def _code(job: Job, own: tuple[Path, ...]) -> CodePlan | None:
-    """The code as it will be bundled, without the folders of our `own` that may lie inside it."""
-    if job.code is None or job.code.startswith("image:"):
-        return None
-    if code_source(job.code):
-        from ..workdir.fetching import check_fetchable
-
-        check_fetchable(job.code)
-        return CodePlan(job.code, digest="", files=0, bytes=0)
-    from ..workdir.bundle import scan
-    from ..workdir.ignore import literal
-
-    source = Path(job.code)
-    ignored = tuple(literal(folder.relative_to(source)) for folder in own if source in folder.parents)
-    manifest = scan(source, ignored)
-    return CodePlan(job.code, manifest.digest, len(manifest.files), manifest.bytes, ignored)
 
 
 def _refused(plan: Plan, run: str, error: LaunchError) -> None:

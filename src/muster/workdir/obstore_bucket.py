@@ -230,7 +230,9 @@ class ObstoreBucket:
     @contextmanager
     def _explained(self, verb: str, name: str, only: bool = False) -> Iterator[None]:
         """`only`: it was asked to be done on a condition, so that an answer may be about that."""
-        import obstore.exceptions as errors
+        import obstore  # whole, before a part of it: threads that import both at once may be given half a module
+
+        errors = obstore.exceptions
 
         try:
             yield

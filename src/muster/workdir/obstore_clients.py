@@ -39,7 +39,7 @@ def opened(kind: str, bucket: str, settings: Mapping[str, Any]) -> Clients:
 
 
 def _client(kind: str, bucket: str, settings: Mapping[str, Any], retries: int, silence: timedelta) -> AnyStore:
-    import obstore.store as kinds
+    import obstore
 
     backoff = {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=4), "base": 2}
     options = {
@@ -50,7 +50,7 @@ def _client(kind: str, bucket: str, settings: Mapping[str, Any], retries: int, s
     }
     retry = {"max_retries": retries, "retry_timeout": timedelta(minutes=2), "backoff": backoff}
     try:
-        made: AnyStore = getattr(kinds, kind)(bucket, client_options=options, retry_config=retry, **settings)
+        made: AnyStore = getattr(obstore.store, kind)(bucket, client_options=options, retry_config=retry, **settings)
     except Exception as error:
         raise StoreError(f"cannot open the bucket {bucket}: {first_line(error)}") from error
     return made

@@ -39,7 +39,9 @@ def explained(words: Words, asked: Asked, error: Exception, *, known: bool, only
 
     `known`: this bucket has answered us before, so our credentials are good. `only`: we had named a condition.
     """
-    import obstore.exceptions as errors
+    import obstore  # whole, before a part of it: threads that import both at once may be given half a module
+
+    errors = obstore.exceptions
 
     answer = _answer(error)
     place = f"{asked.name!r} in the bucket {asked.bucket}" if asked.name else f"the bucket {asked.bucket}"
