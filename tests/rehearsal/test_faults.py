@@ -8,6 +8,7 @@ import pytest
 
 from muster.rehearsal.counts import Counted, Counts
 from muster.rehearsal.faults import Fault, Faults
+from tests.harness import eventually
 
 pytestmark = pytest.mark.unit
 
@@ -79,3 +80,26 @@ def test_counts_are_by_method_and_kind_and_can_be_told_apart_from_earlier_ones()
     assert after - before == Counted({("DELETE", "delete"): 1}, 5, 7)
     counts.reset()
     assert counts.so_far() == Counted({}, 0, 0)
+
+
+def test_what_is_held_goes_on_when_it_is_let_go() -> None:
+    faults = Faults()
+    went_on = threading.Event()
+
+    def request() -> None:
+        faults.hold()
+        went_on.set()
+
+    thread = threading.Thread(target=request)
+    thread.start()
+    eventually(lambda: faults.held() == 1)
+    assert not went_on.is_set()
+    faults.let_go()
+    thread.join(30)
+    assert (went_on.is_set(), faults.held()) == (True, 0)
+
+
+def test_a_fault_may_be_for_several_kinds() -> None:
+    fault = Fault(kind="create_job|create_run")
+    assert fault.fits("POST", "create_run", "")
+    assert not fault.fits("POST", "create", "")

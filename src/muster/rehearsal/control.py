@@ -5,6 +5,8 @@
     POST   /_rehearsal/faults    a fault as JSON: it waits for its requests
     GET    /_rehearsal/faults    the faults that still wait
     DELETE /_rehearsal/faults    no fault, no delay, not away
+    GET    /_rehearsal/held      how many requests are held now
+    DELETE /_rehearsal/held      lets them go on
     PUT    /_rehearsal/delay     seconds, for every answer from now on
     PUT    /_rehearsal/away      a fault that every request meets, or null
     GET    /_rehearsal/counts    requests and bytes so far
@@ -47,6 +49,10 @@ def _do(asked: str, said: Any, faults: Faults, counts: Counts, service: Controll
         return [fault.to_json() for fault in faults.waiting()]
     if asked == "DELETE faults":
         return faults.clear()
+    if asked == "GET held":
+        return faults.held()
+    if asked == "DELETE held":
+        return faults.let_go()
     if asked == "PUT delay":
         return faults.set_delay(float(said))
     if asked == "PUT away":

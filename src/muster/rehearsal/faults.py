@@ -11,7 +11,7 @@ import threading
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-Way = Literal["answer", "lose", "close", "cut"]
+Way = Literal["answer", "lose", "close", "cut", "hold", "keep"]
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,8 @@ class Fault:
     """One thing that goes wrong, for which requests, and how often.
 
     The ways: `answer` answers with `status` and does nothing else; `lose` does the work and closes the connection
-    without a reply; `close` closes it before the work; `cut` sends half of the reply's body and closes.
+    without a reply; `close` closes it before the work; `cut` sends half of the reply's body and closes; `hold` waits
+    before the work, and `keep` after it, until it is let go: time to do something to the client.
     """
 
     way: Way = "answer"
@@ -30,7 +31,7 @@ class Fault:
     """The whole body of the answer, in place of one in the service's own form."""
     method: str = ""
     kind: str = ""
-    """One of the kinds of `counts.py`."""
+    """One of the kinds of `counts.py`, or several with `|` between them."""
     key: str = ""
     """A regular expression that is searched for in the object's name (in a list, in the prefix)."""
     times: int | None = 1
@@ -41,7 +42,7 @@ class Fault:
     def fits(self, method: str, kind: str, key: str) -> bool:
         return (
             (not self.method or self.method == method)
-            and (not self.kind or self.kind == kind)
+            and (not self.kind or kind in self.kind.split("|"))
             and (not self.key or re.search(self.key, key) is not None)
         )
 
@@ -65,6 +66,8 @@ class Faults:
         self._away: Fault | None = None
         self._delay = 0.0
         self._delay_ended = threading.Event()
+        self._let_go = threading.Event()
+        self._held = 0
 
     def add(self, fault: Fault) -> None:
         with self._lock:
@@ -85,6 +88,26 @@ class Faults:
             self._waiting.clear()
             self._away = None
         self.set_delay(0)
+        self.let_go()
+
+    def hold(self) -> None:
+        """Waits until somebody lets it go."""
+        with self._lock:
+            self._held += 1
+            let_go = self._let_go
+        let_go.wait(60)
+        with self._lock:
+            self._held -= 1
+
+    def held(self) -> int:
+        """How many requests are held now."""
+        return self._held
+
+    def let_go(self) -> None:
+        """What is held goes on."""
+        with self._lock:
+            former, self._let_go = self._let_go, threading.Event()
+        former.set()
 
     def pause(self) -> None:
         """Waits as long as an answer is to be late."""

@@ -92,7 +92,13 @@ class _Desk:
             return answer, False
         if fault.way == "close":
             return None, False
+        if fault.way == "hold":
+            self.faults.hold()
         answer = self._work(request)
+        if fault.way == "keep":
+            self.faults.hold()
+        if fault.way in ("hold", "keep"):
+            return answer, False
         return (answer, True) if fault.way == "cut" else (None, False)
 
     def _work(self, request: Request) -> Answer:

@@ -55,6 +55,13 @@ class Steering:
         """The work is done and the reply lost. Ways: `lose`, `close` (before the work), `cut` (half of the body)."""
         self.add(Fault(way, method=method, kind=kind, key=key, times=times, skip=skip))
 
+    def held(self) -> int:
+        """How many requests wait to be let go (ways `hold` and `keep`)."""
+        return int(self.ask("GET", "held"))
+
+    def let_go(self) -> None:
+        self.ask("DELETE", "held")
+
     def add(self, fault: Fault) -> None:
         self.ask("POST", "faults", fault.to_json())
 
