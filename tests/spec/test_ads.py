@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import tempfile
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -11,10 +12,10 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from muster.errors import JobError
+from muster.errors import JobError, Problem
 from muster.frameworks.registry import Known
 from muster.spec.ads_where import Where
-from muster.spec.config import load_config
+from muster.spec.config import Target, load_config
 from muster.spec.facts import Facts
 from muster.spec.fields import Boolean, Duration, Integer, Kind, TextList
 from muster.spec.job import Job, Role, Workers
@@ -273,13 +274,23 @@ def test_what_says_where_is_a_target_that_muster_toml_can_hold(tmp_path: Path) -
             "subnet_id": "ocid1.subnet.oc1.iad.aaaaaaaasubnet",
             "shape_name": "VM.Standard2.4",
             "block_storage_size": 50,
-            "job_run_names": {"main": "worker-main", "worker": "worker-0", "ps": None},
+            "job_run_names": {"main": "worker-main", "worker": "worker-0"},
             "workspace": "bucket",
             "workspace_prefix": "prefix",
         },
     )
     (tmp_path / "muster.toml").write_text(where.toml())
-    assert load_config(tmp_path).targets["oci"].kind == "oci"
+    assert (
+        load_config(tmp_path).targets["oci"] == where.target() == Target("oci", "oci", where.work_dir, where.settings)
+    )
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_the_table_for_muster_toml_is_the_very_target_of_the_file(name: str, tmp_path: Path) -> None:
+    where = load_both(FILES / f"{name}.yaml", Installed())[1]
+    assert where is not None
+    (tmp_path / "muster.toml").write_text(where.toml("prod"))
+    assert load_config(tmp_path).target("prod") == where.target("prod")
 
 
 def test_secrets_and_certificates_of_the_vault_belong_to_the_target() -> None:
@@ -297,9 +308,11 @@ def test_everything_that_infrastructure_can_say_has_a_place(tmp_path: Path) -> N
         "jobType": "DEFAULT",
         "jobInfrastructureType": "ME_STANDALONE",
         "shapeConfigDetails": {"ocpus": 2.5, "memoryInGBs": "16"},
-        "storageMount": [{"src": "10.0.0.5:/export", "dest": 'a "quoted" place', "ro": True}],
+        "storageMount": [{"src": "oci://data@namespace/set", "dest": "/mnt/data"}],
         "definedTags": {"Oper": {"cost center": 42}},
         "freeformTags": {"team": "vision"},
+        "projectId": "ocid1.datascienceproject.oc1.iad.aaa",
+        "shapeName": "VM.Standard.E4.Flex",
     }
     whole = yaml.safe_load(BASE)
     whole["spec"]["infrastructure"]["spec"] |= more
@@ -313,11 +326,116 @@ def test_everything_that_infrastructure_can_say_has_a_place(tmp_path: Path) -> N
         "job_type": "DEFAULT",
         "job_infrastructure_type": "ME_STANDALONE",
         "shape_config_details": {"ocpus": 2.5, "memory_in_gbs": 16},
-        "storage_mount": [{"src": "10.0.0.5:/export", "dest": 'a "quoted" place', "ro": True}],
+        "storage_mount": [
+            {
+                "storage_type": "OBJECT_STORAGE",
+                "bucket": "data",
+                "namespace": "namespace",
+                "prefix": "set",
+                "destination_path": "/mnt",
+                "destination_directory_name": "data",
+            }
+        ],
         "defined_tags": {"Oper": {"cost center": 42}},
+        "project_id": "ocid1.datascienceproject.oc1.iad.aaa",
+        "shape_name": "VM.Standard.E4.Flex",
     }
     (tmp_path / "muster.toml").write_text(where.toml())
-    assert set(load_config(tmp_path).targets) == {"local", "oci"}
+    assert load_config(tmp_path).target("oci") == where.target()
+
+
+def infrastructure(**fields: Any) -> str:
+    """The file above with other fields of infrastructure, one a line."""
+    own = "\n".join(f"      {name}: {value}" for name, value in fields.items())
+    return BASE.replace(
+        "    spec: {compartmentId: ocid1.compartment.oc1..aaa, blockStorageSize: 50}", f"    spec:\n{own}"
+    )
+
+
+def target_of(text: str, folder: Path) -> Target:
+    (folder / "train.yaml").write_text(text)
+    where = load_both(folder / "train.yaml", Installed())[1]
+    assert where is not None
+    return where.target()
+
+
+def test_what_the_target_would_not_take_is_told_where_the_file_says_it(tmp_path: Path) -> None:
+    text = infrastructure(
+        subnetId="ocid1.vcn.oc1.iad.aaa",
+        logId="ocid1.log",
+        shapeName="VM.Standard2.4",
+        shapeConfigDetails="{ocpus: 2}",
+        blockStorageSize=20480,
+        jobInfrastructureType="STANDALON",
+        storageMount="[{src: '10.0.0.5:/export', dest: fss}]",
+    )
+    with pytest.raises(JobError) as caught:
+        target_of(text, tmp_path)
+    assert str(caught.value).replace(f"{tmp_path}/", "") == (
+        "train.yaml:7: spec.infrastructure.spec.compartmentId: missing\n"
+        "    Add it, such as `compartmentId: ocid1.compartment.oc1..…`.\n"
+        "train.yaml:7: spec.infrastructure.spec.projectId: missing\n"
+        "    Add it, such as `projectId: ocid1.datascienceproject.oc1.…`.\n"
+        "train.yaml:8: spec.infrastructure.spec.subnetId: this is the OCID of a network (VCN), and that of a subnet"
+        " belongs here\n"
+        "    Write one that begins with ocid1.subnet. `oci network subnet list --compartment-id … --vcn-id …` lists"
+        " its subnets.\n"
+        "train.yaml:9: spec.infrastructure.spec.logId: expected the OCID of a log, ocid1.log.…, found the text"
+        " 'ocid1.log'\n"
+        "    Copy it from the console, whole.\n"
+        "train.yaml:11: spec.infrastructure.spec.shapeConfigDetails: VM.Standard2.4 has its own size: only flexible"
+        " shapes are given one\n"
+        "    Take it out, or name a shape in `shapeName` that ends with .Flex.\n"
+        "train.yaml:12: spec.infrastructure.spec.blockStorageSize: expected a whole number from 50 to 10240, found"
+        " the number 20480\n"
+        "train.yaml:13: spec.infrastructure.spec.jobInfrastructureType: expected STANDALONE, ME_STANDALONE or"
+        " MULTI_NODE, found the text 'STANDALON'\n"
+        "    Did you mean `STANDALONE`?\n"
+        "train.yaml:14: spec.infrastructure.spec.storageMount[0]: 10.0.0.5 and /export: the service knows a mount"
+        " target and an export only by their OCIDs\n"
+        "    `oci fs mount-target list` and `oci fs export list` tell them. Write both, a colon between them."
+    )
+
+
+OWN = {"compartmentId": "ocid1.compartment.oc1..aaa", "projectId": "ocid1.datascienceproject.oc1.iad.aaa"}
+
+
+def test_a_file_that_is_no_good_for_the_cloud_still_runs_here() -> None:
+    assert job_of(infrastructure(subnetId="ocid1.vcn.oc1.iad.aaa")).framework == "dask"
+
+
+def test_who_names_a_subnet_is_in_it_as_in_ads(tmp_path: Path) -> None:
+    subnet = "ocid1.subnet.oc1.iad.aaa"
+    text = infrastructure(**OWN, subnetId=subnet, jobInfrastructureType="ME_STANDALONE")
+    assert target_of(text, tmp_path).options["job_infrastructure_type"] == "STANDALONE"
+    without = infrastructure(**OWN, jobInfrastructureType="STANDALONE")
+    with pytest.raises(JobError, match=r"train\.yaml:10: .*Type: STANDALONE is in your own subnet, and none is named"):
+        target_of(without, tmp_path)
+
+
+def test_a_work_dir_of_this_machine_is_no_place_for_nodes_elsewhere(tmp_path: Path) -> None:
+    text = infrastructure(**OWN).replace("oci://bucket@namespace/dask", "/home/me/runs")
+    with pytest.raises(JobError) as caught:
+        target_of(text, tmp_path)
+    assert "train.yaml:13: spec.cluster.spec.workDir: /home/me/runs is on this machine" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("mount", "told"),
+    [
+        ("{src: 'oci://bucket/set', dest: data}", "storageMount[0].src: 'oci://bucket/set' names no storage"),
+        ("{src: 'oci://b@n/set', dest: ../data}", "storageMount[0].dest: '../data' is no folder to mount"),
+        ("{src: 'oci://b@n/set', dest: /}", "storageMount[0].dest: '/' is no folder to mount"),
+        ("{src: 'oci://b@n/set'}", "storageMount[0].dest: missing\n    Add it, such as `dest: /mnt/data`."),
+        ("{src: 'oci://b@n', dest: a, ro: true}", "storageMount[0].ro: there is no such setting in a storage mount"),
+        ("oci://bucket@namespace", "storageMount[0]: expected {src, dest}, or a text SRC:DEST"),
+        ("'host:/export:data'", "storageMount[0]: 'host:/export' names no storage that can be mounted"),
+        ("3", "storageMount[0]: expected {src, dest}, or a text SRC:DEST, found the number 3"),
+    ],
+)
+def test_storage_that_cannot_be_mounted_is_told(mount: str, told: str) -> None:
+    found = complaint(infrastructure(**OWN, storageMount=f"[{mount}]"))
+    assert f"train.yaml:10: spec.infrastructure.spec.{told}" in found
 
 
 def test_a_job_file_says_nothing_of_a_target(project: Path) -> None:
@@ -333,6 +451,17 @@ def test_the_image_that_was_built_last_is_looked_up_beside_the_file(tmp_path: Pa
     assert job_of(text, tmp_path).image is None
     (tmp_path / "config.ini").write_text(f"[main]\ntag = 7\nregistry = {IMAGE}/train\n; oci_key_mnt = ~/.oci:/x\n")
     assert job_of(text, tmp_path).image == f"{IMAGE}/train:7"
+
+
+def test_an_image_that_nothing_names_is_the_targets_to_know(tmp_path: Path) -> None:
+    (tmp_path / "train.yaml").write_text(changed(image="@image"))
+    where = load_both(tmp_path / "train.yaml", Installed())[1]
+    assert where is not None
+    assert where.settings["image"] == "@image"
+    (tmp_path / "config.ini").write_text("[main]\ntag = 7\nregistry = a/train\n")
+    job, where = load_both(tmp_path / "train.yaml", Installed())
+    assert where is not None
+    assert (job.image, "image" in where.settings) == ("a/train:7", False)
 
 
 @pytest.mark.parametrize("ini", ["", "[main]\ntag = 1\n", "tag = 1\n", "[main\n"])
@@ -365,6 +494,12 @@ def test_a_cluster_without_workers_is_main_alone() -> None:
     whole = yaml.safe_load(BASE)
     del whole["spec"]["cluster"]["spec"]["worker"]
     assert job_of(yaml.safe_dump(whole)).workers == Workers(0, 0)
+
+
+def test_no_replicas_are_none() -> None:
+    assert job_of(changed(worker__replicas=0)) == job_of(changed(worker=None))
+    servers = of("tensorflow", changed(ps={"replicas": 0, "config": {"env": env(A=1)}}))
+    assert (job_of(servers).ps, job_of(servers).roles) == (0, {})
 
 
 def test_a_worker_without_replicas_is_one() -> None:
@@ -621,8 +756,8 @@ spec:
       image: region.ocir.io/<tenancy>/image:tag
       ephemral: true
       main: {replicas: 2}
-      worker: {replicas: 0}
-      ps: {replicas: 0}
+      worker: {replicas: none}
+      ps: {replicas: some}
       config:
         env:
           - name: WORKSPACE
@@ -670,8 +805,8 @@ def test_every_mistake_is_told_with_its_line_and_what_mends_it() -> None:
         ["34", "spec.runtime.spec.args"],
         ["35", "spec.runtime.spec.kwargs"],
     ]
-    # A number that is too small says all by itself.
-    assert len(told) == 2 * len(found) - 1
+    # What a number is and has to be says all by itself.
+    assert len(told) == 2 * len(found) - 3
 
 
 @pytest.mark.parametrize(
@@ -698,9 +833,9 @@ def test_every_mistake_is_told_with_its_line_and_what_mends_it() -> None:
             "    Write the bucket and folder where the nodes meet, such as oci://bucket@namespace/folder.",
         ),
         (
-            BASE.replace("replicas: 2", "replicas: 0"),
-            "train.yaml:14: spec.cluster.spec.worker.replicas: a role that is there has at least one node; ADS takes"
-            " 0 for 1\n    Write how many, or leave `worker` out for a cluster of main alone.",
+            BASE.replace("replicas: 2", "replicas: -1"),
+            "train.yaml:14: spec.cluster.spec.worker.replicas: expected a whole number of at least 0, found the number"
+            " -1",
         ),
         (
             BASE.replace("replicas: 2", "replica: 2"),
@@ -911,11 +1046,29 @@ def broken_files(draw: st.DrawFn) -> str:
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(broken_files())
 def test_no_file_of_this_kind_gives_a_traceback(text: str) -> None:
+    told = told_of(text)
+    assert all(problem.line > 0 for problem in told)
+
+
+def told_of(text: str) -> tuple[Problem, ...]:
+    """What is wrong with a file, on this machine or in the cloud; what is right with it says the same in our words."""
     try:
-        job = job_of(text)
-    except JobError as error:
-        told = error
-    else:
+        job, where = load_parts(text)
         assert job_of(yaml.safe_dump(show(job))) == job
-        return
-    assert all(problem.line > 0 for problem in told.problems)
+        target = where.target() if where else None
+    except JobError as error:
+        return error.problems
+    assert target is None or toml_target(where.toml() if where else "") == target
+    return ()
+
+
+def load_parts(text: str) -> tuple[Job, Where | None]:
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "train.yaml").write_text(text, encoding="utf-8")
+        return load_both(Path(folder) / "train.yaml", Installed())
+
+
+def toml_target(text: str) -> Target:
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "muster.toml").write_text(text, encoding="utf-8")
+        return load_config(folder).target("oci")

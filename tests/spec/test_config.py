@@ -116,7 +116,7 @@ def test_without_a_file_it_says_where_to_put_one(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("kind", ["oci", "aws", "pool"])
+@pytest.mark.parametrize("kind", ["aws", "pool"])
 def test_a_cloud_target_may_stand_there_but_cannot_be_used_yet(tmp_path: Path, kind: str) -> None:
     text = f'\n[targets.prod]\nkind = "{kind}"\ncompartment = "ocid1"\nwork_dir = "oci://b@ns/runs"\n'
     assert configured(tmp_path, text).target("local") == LOCAL

@@ -5,15 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import StoreError
 from .oci_profile import is_meant, read_profile
 from .refusals import Answer, Asked, Words
-
-if TYPE_CHECKING:
-    from .oci_signing import Identity
 
 INSTALL = "pip install 'musterpoint[oci]'"
 WAYS = ("api_key", "security_token", "resource_principal", "instance_principal")
@@ -25,7 +23,8 @@ class Session:
     """Who we are, in which way, and in which region (empty where nothing says)."""
 
     way: str
-    signer: Identity
+    signer: Any
+    """An `Identity` of `oci_signing.py` or, where we do without the SDK, of `oci_bare_signing.py`."""
     region: str
 
     @property
@@ -34,19 +33,21 @@ class Session:
         return {"region": self.region}
 
 
-def session(way: str | None = None, profile: str | None = None, region: str | None = None) -> Session:
+def session(
+    way: str | None = None, profile: str | None = None, region: str | None = None, bare: bool | None = None
+) -> Session:
     """A session by the way that is given, else by OCI_IAM_TYPE, else by what is there: a resource principal's
-    environment, a config file, the metadata of an instance."""
+    environment, a config file, the metadata of an instance. `bare` is one for the clients that need no SDK."""
     chosen = check_way(way or os.environ.get("OCI_IAM_TYPE") or os.environ.get("OCI_CLI_AUTH") or _found_way(profile))
-    check_installed()
-    from . import oci_signing
-
+    signing = import_module(
+        ".oci_bare_signing" if (is_bare() if bare is None else bare) else ".oci_signing", __package__
+    )
     if chosen == "resource_principal":
-        signer, own = oci_signing.resource_principal(), os.environ.get("OCI_RESOURCE_PRINCIPAL_REGION", "")
+        signer, own = signing.resource_principal(), os.environ.get("OCI_RESOURCE_PRINCIPAL_REGION", "")
     elif chosen == "instance_principal":
-        signer, own = oci_signing.instance_principal()
+        signer, own = signing.instance_principal()
     else:
-        signer = oci_signing.security_token(profile) if chosen == "security_token" else oci_signing.api_key(profile)
+        signer = signing.security_token(profile) if chosen == "security_token" else signing.api_key(profile)
         own = read_profile(profile).values.get("region", "")
     said = region or os.environ.get("OCI_CLI_REGION") or own or os.environ.get("OCI_REGION") or ""
     return Session(chosen, signer, _in_full(said))
@@ -59,7 +60,18 @@ def check_way(way: str) -> str:
     return way.lower()
 
 
+def is_bare() -> bool:
+    """Whether we do without the SDK: it is not installed, or MUSTER_OCI_CLIENT says so."""
+    return os.environ.get("MUSTER_OCI_CLIENT") == "bare" or find_spec("oci") is None
+
+
+def clients() -> Any:
+    """The module that has the client of object storage, and what its calls may end with. Import it late."""
+    return import_module(".oci_bare" if is_bare() else ".oci_client", __package__)
+
+
 def check_installed() -> None:
+    """For what only the SDK can do: all but a work dir in object storage."""
     if find_spec("oci") is None:
         raise StoreError("Oracle's cloud needs its SDK, the package oci, which is not installed", f"{INSTALL}.")
 
@@ -79,6 +91,10 @@ def _found_way(profile: str | None) -> str:
 
 def _in_full(region: str) -> str:
     """Of `iad` and `us-ashburn-1` the latter."""
+    if is_bare():
+        from .oci_bare_regions import in_full
+
+        return in_full(region)
     from oci.regions import REGIONS_SHORT_NAMES
 
     return str(REGIONS_SHORT_NAMES.get(region.lower(), region.lower()))

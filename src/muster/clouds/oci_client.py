@@ -46,6 +46,13 @@ def opened(kind: type[Client], session: Session, endpoint: str | None = None) ->
     return client  # type: ignore[no-any-return]
 
 
+def object_storage(session: Session, endpoint: str | None) -> Any:
+    """The client of object storage."""
+    from oci.object_storage import ObjectStorageClient
+
+    return opened(ObjectStorageClient, session, endpoint)
+
+
 def answer_of(error: Exception) -> Answer:
     """What came back, from what the SDK made of it."""
     if isinstance(error, ServiceError):

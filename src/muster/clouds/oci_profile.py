@@ -112,12 +112,20 @@ def read_text(file: Path, what: str, fix: str) -> str:
 
 
 def private_key(profile: Profile) -> RSAPrivateKey:
-    """The key that a profile names. A passphrase comes from the profile or the environment; nobody is asked for it."""
+    """The key that a profile names."""
+    return load_key(*key_text(profile))
+
+
+def key_text(profile: Profile) -> tuple[str, str, str]:
+    """The text of the key that a profile names, its passphrase, and where it stands.
+
+    A passphrase comes from the profile or the environment; nobody is asked for it.
+    """
+    passphrase = profile.values.get("pass_phrase", "")
     if content := profile.values.get("key_content"):
-        return load_key(content, profile.values.get("pass_phrase", ""), "the key in OCI_CLI_KEY_CONTENT")
+        return content, passphrase, "the key in OCI_CLI_KEY_CONTENT"
     file = profile.path("key_file")
-    text = read_text(file, "key file", f"Correct `key_file` of {profile}.")
-    return load_key(text, profile.values.get("pass_phrase", ""), f"the key file {file}")
+    return read_text(file, "key file", f"Correct `key_file` of {profile}."), passphrase, f"the key file {file}"
 
 
 def load_key(pem: str, passphrase: str, place: str) -> RSAPrivateKey:
@@ -150,7 +158,11 @@ def check_fingerprint(profile: Profile, key: RSAPrivateKey) -> str:
     """The fingerprint that a profile says its key has, if that is so."""
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-    public = key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    return fingerprint_of(profile, key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo))
+
+
+def fingerprint_of(profile: Profile, public: bytes) -> str:
+    """The same for the public half of the key, in DER."""
     found = hashlib.md5(public, usedforsecurity=False).digest().hex(":")
     said = profile.need("fingerprint").lower()
     if said != found:

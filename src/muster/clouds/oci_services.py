@@ -18,7 +18,7 @@ from importlib import import_module
 from typing import Any
 
 from ..errors import CloudError
-from .oci import Session
+from .oci import Session, check_installed
 from .refusals import BUSY
 
 CLIENTS = {
@@ -60,6 +60,7 @@ class Services:
     """All services as one session sees them. Any thread may call."""
 
     def __init__(self, session: Session, patience: float = PATIENCE) -> None:
+        check_installed()
         self.session = session
         self._patience = patience
         self._clients: dict[str, Any] = {}

@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 from ..spec.job import Job
 from ..workdir.records import MainConfig, Member
 
 if TYPE_CHECKING:
     from ..spec.fields import Kind
+
+
+class Certificates(NamedTuple):
+    """Files on this node by which the processes of a cluster know each other, each its own and the others'."""
+
+    authority: Path
+    certificate: Path
+    key: Path
 
 
 @dataclass(frozen=True)
@@ -36,6 +44,8 @@ class Scene:
     """False on one machine, where default ports would collide and every service takes a free one."""
     interface: str = ""
     """The name of the network interface that has the address, where it is known."""
+    certificates: Certificates | None = None
+    """Where the cluster speaks TLS."""
 
     @property
     def options(self) -> dict[str, object]:
@@ -134,6 +144,14 @@ class Framework:
     def objections(self, job: Job) -> Iterable[Objection]:
         """What of this job it cannot do."""
         return ()
+
+    def encrypts(self, job: Job, wished: bool) -> bool:
+        """Whether its processes meet over TLS. `wished`: the target asks for it where the job leaves it open."""
+        return False
+
+    def certificate_files(self, job: Job, role: str) -> tuple[str, str, str] | None:
+        """Authority, certificate and key that the job names, as seen from the code; None: the run's own serve."""
+        return None
 
     def gathers(self, job: Job) -> bool:
         """Whether no node starts before all are known, because each must be told of the others.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..spec.job import Job
 from .base import Command, Framework, HttpCount, Objection, Port, Scene
+from .dask_tls import named_files, scheme, tls_objections, tls_options, tls_settings, tls_words, wants_tls
 
 if TYPE_CHECKING:
     from ..spec.fields import Kind
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 _SCHEDULER, _DASHBOARD = 8786, 8787
 _RANGES = {"--worker-port": "8700:8800", "--nanny-port": "3000:3100"}
 _DEATH_TIMEOUT = 60.0
-_TLS = ("tls_ca_file", "tls_cert", "tls_key")
 
 
 class Dask(Framework):
@@ -28,7 +28,6 @@ class Dask(Framework):
     entry_needed = False
 
     def options(self) -> Mapping[str, Kind]:
-        from ..spec.code_paths import CodeFile
         from ..spec.fields import Duration, Integer, TextList
 
         return {
@@ -38,17 +37,17 @@ class Dask(Framework):
             "port": Integer(min=1, max=65535),
             "dashboard_port": Integer(min=1, max=65535),
             "start_args": TextList(),
-            **{name: CodeFile() for name in _TLS},
+            **tls_options(),
         }
 
     def objections(self, job: Job) -> Iterator[Objection]:
-        roles = ("main", "worker") if job.workers.max else ("main",)
-        given = {role: [name for name in _TLS if job.options_of(role).get(name)] for role in roles}
-        if any(given.values()) and any(len(names) < len(_TLS) for names in given.values()):
-            why = f"TLS takes {', '.join(_TLS)}, all three, on main and on the workers"
-            own = next((role for role in roles if given[role] and not job.options.keys() & set(_TLS)), None)
-            field = f"{own}.options" if own else "options"
-            yield Objection(field, why, "Give all of them, to both; or take them out.")
+        return tls_objections(job)
+
+    def encrypts(self, job: Job, wished: bool) -> bool:
+        return wants_tls(job, wished)
+
+    def certificate_files(self, job: Job, role: str) -> tuple[str, str, str] | None:
+        return named_files(job, role)
 
     def gathers(self, job: Job) -> bool:
         return False
@@ -87,15 +86,15 @@ class Dask(Framework):
             # Dask's own setting: a bare `Client()` then finds this cluster.
             "DASK_SCHEDULER_ADDRESS": address,
             # Scripts made for ADS put the two together, and with TLS expect its scheme here.
-            "SCHEDULER_IP": address.rpartition(":")[0] if _certificates(scene) else scene.main.address,
+            "SCHEDULER_IP": address.rpartition(":")[0] if scene.certificates else scene.main.address,
             "SCHEDULER_PORT": str(scene.main.ports["scheduler"]),
-            **_tls_settings(scene),
+            **tls_settings(scene),
         }
         return (Command("script", (scene.python, *scene.entry_argv()), env, script=True),)
 
     def retire(self, scene: Scene, nodes: Sequence[str]) -> Command | None:
         helper = Path(__file__).with_name("_dask_retire.py")
-        return Command("retire", (scene.python, str(helper), _address(scene), *nodes), _tls_settings(scene))
+        return Command("retire", (scene.python, str(helper), _address(scene), *nodes), tls_settings(scene))
 
     def ready(self, scene: Scene, least: int) -> HttpCount | None:
         url = f"http://{scene.main.address}:{scene.main.ports['dashboard']}/json/counts.json"
@@ -114,11 +113,11 @@ def _scheduler(scene: Scene) -> Command:
         *(scene.python, "-m", "distributed.cli.dask_scheduler"),
         *("--host", scene.main.address, "--port", str(ports["scheduler"])),
         *("--dashboard-address", f"{scene.main.address}:{ports['dashboard']}"),
-        *_tls_words(scene),
+        *tls_words(scene),
         # Only main's own: what the job says for all is said to the workers.
         *_words(scene.job.role("main").options),
     )
-    return Command("scheduler", argv, _tls_settings(scene), _defaults(scene))
+    return Command("scheduler", argv, tls_settings(scene), _defaults(scene))
 
 
 def _worker(scene: Scene) -> Command:
@@ -131,34 +130,16 @@ def _worker(scene: Scene) -> Command:
     argv += ["--host", scene.address, "--nworkers", str(scene.processes)]
     argv += ["--nthreads", str(_integer(options, "nthreads", 1))]
     argv += ["--death-timeout", str(options.get("death_timeout", _DEATH_TIMEOUT))]
-    argv += _tls_words(scene)
+    argv += tls_words(scene)
     ranges, others = _ports_apart(_words(options))
     if scene.fixed_ports:
         argv += [word for option in ranges.items() for word in option]
     argv += others
-    return Command("worker", tuple(argv), _tls_settings(scene), _defaults(scene))
+    return Command("worker", tuple(argv), tls_settings(scene), _defaults(scene))
 
 
 def _address(scene: Scene) -> str:
-    scheme = "tls" if _certificates(scene) else "tcp"
-    return f"{scheme}://{scene.main.address}:{scene.main.ports['scheduler']}"
-
-
-def _certificates(scene: Scene) -> dict[str, str]:
-    """The files of TLS, by option; none where the cluster does without."""
-    given = {name: scene.options.get(name) for name in _TLS}
-    return {name: str(scene.code / path) for name, path in given.items() if isinstance(path, str)}
-
-
-def _tls_words(scene: Scene) -> list[str]:
-    return [word for name, path in _certificates(scene).items() for word in (f"--{name.replace('_', '-')}", path)]
-
-
-def _tls_settings(scene: Scene) -> dict[str, str]:
-    """Dask's own settings, by which a client in any of the processes finds the certificates."""
-    names = ("CA_FILE", "CLIENT__CERT", "CLIENT__KEY")
-    files = _certificates(scene).values()
-    return {f"DASK_DISTRIBUTED__COMM__TLS__{name}": path for name, path in zip(names, files, strict=False)}
+    return f"{scheme(scene)}://{scene.main.address}:{scene.main.ports['scheduler']}"
 
 
 def _words(options: Mapping[str, object]) -> list[str]:

@@ -78,6 +78,11 @@ class ObjectStorage:
             self._buckets[name] = bucket = Bucket(name, details or {})
             return bucket
 
+    def compartment_of(self, name: str) -> str:
+        """Where a bucket lies; empty where there is none, or nobody said."""
+        found = self._buckets.get(name)
+        return str(found.details.get("compartmentId", "")) if found else ""
+
     def bucket(self, call: Call, permission: str) -> Bucket:
         """The bucket of a call, to a caller who may do this with the object that the call names."""
         name, namespace = call.parts["bucket"], call.parts["namespace"]

@@ -1,4 +1,4 @@
-"""Oracle's cloud in a box, as far as it goes: object storage, with the SDK's signatures verified.
+"""Oracle's cloud in a box: the services that Muster uses, with the SDK's signatures verified (`account.py`).
 
 For a test, in a process of its own:
 
@@ -12,26 +12,26 @@ For a test, in a process of its own:
 ...     server.deny("OBJECT_CREATE")                            # a policy that is missing: 404 BucketNotFound
 ...     server.steering.fail(times=2, status=429)
 
-By hand: `python -m muster.rehearsal.oracle --port 0`. In this process, with a policy or further services of one's own:
+By hand: `python -m muster.rehearsal.oracle --port 0`. In this process, with services of one's own choice:
 `Server(OracleCloud(identity, [*ObjectStorage(folder, allowed=…).routes(), *others], controls(…)))`.
 """
 
 from __future__ import annotations
 
+import json
 import tempfile
-import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from . import principals
+from .account import Account
 from .front import Server
 from .identity import Identity, Principal
-from .instances import Instances
 from .object_storage import ObjectStorage
-from .oracle_cloud import Control, OracleCloud
+from .oracle_cloud import Control
 from .principals import User
 from .process import arguments, child, serve
 from .steering import Steering
@@ -80,38 +80,71 @@ class OracleServer:
         """Nobody has these permissions any more (`OBJECT_READ` …); with none given, everybody has all."""
         self.steering.ask("PUT", "denied", list(permissions))
 
+    def environment(self, user: User) -> dict[str, str]:
+        """The variables by which the SDK, and all that is made with it, finds this cloud as this user."""
+        return {
+            "OCI_CONFIG_FILE": str(user.config_file),
+            "MUSTER_OCI_ENDPOINT": self.endpoint,
+            "OCI_OBJECTSTORAGE_SERVICE_ENDPOINT": self.endpoint,
+            "OCI_ODSC_SERVICE_ENDPOINT": self.endpoint,
+        }
+
+    def learn(self, **things: Any) -> None:
+        """Things that a target names by their OCIDs: `compartment_id=…`, `subnet_id=…`, `buckets=[…]` …"""
+        self.steering.ask("POST", "things", things)
+
+    def grant(self, policy: Mapping[str, Any]) -> None:
+        """A policy as `muster policy --json` prints it; from now on nothing else is allowed."""
+        self.steering.ask("POST", "grants", policy)
+
+    def judge(self, policy: Mapping[str, Any]) -> list[str]:
+        """The permissions that another policy would have refused, of all that was asked for so far."""
+        refused: list[str] = self.steering.ask("POST", "judge", policy)
+        return refused
+
+    def job_runs(self) -> list[dict[str, Any]]:
+        """All job runs so far, in the order they were made."""
+        found: list[dict[str, Any]] = self.steering.ask("GET", "job_runs")
+        return found
+
+    def refuse_run(self, number: int, **refusal: Any) -> None:
+        """The so-manieth job run from now on (the next is 1) is refused."""
+        self.steering.ask("POST", "refuse_run", {"number": number, **refusal})
+
+    def kill_run(self, run: str) -> None:
+        """SIGKILL to all of a job run: a machine that is lost."""
+        self.steering.ask("POST", "kill_run", {"run": run})
+
+    def delay(self, name: str, seconds: float, run: str | None = None) -> None:
+        """How long a step of job runs takes from now on; see `data_science_settings.DELAYS`."""
+        self.steering.ask("PUT", "delays", {"name": name, "seconds": seconds, "run": run})
+
     def set_clock(self, ahead: float) -> None:
         """The cloud's clock goes so many seconds ahead of this machine's: dates become stale and tokens expire."""
         self.steering.ask("PUT", "clock", ahead)
 
 
 @contextmanager
-def started(*buckets: str, conflicts: bool = False, port: int = 0) -> Iterator[OracleServer]:
-    """A server in a process of its own for the length of a `with`, with these buckets."""
-    words = ["--port", str(port), *(["--conflicts"] if conflicts else [])]
+def started(
+    *buckets: str,
+    conflicts: bool = False,
+    port: int = 0,
+    namespace: str = "rehearsal",
+    environment: Mapping[str, str] | None = None,
+    minute: float = 60.0,
+) -> Iterator[OracleServer]:
+    """A server in a process of its own for the length of a `with`, with these buckets.
+
+    `environment` is what every image has in its environment; `minute` is how long one of maximum runtime lasts.
+    """
+    words = ["--port", str(port), "--namespace", namespace, "--minute", str(minute)]
+    words += ["--environment", json.dumps(dict(environment or {})), *(["--conflicts"] if conflicts else [])]
     with child("muster.rehearsal.oracle", *words) as said:
         steering = Steering(said["endpoint"])
         server = OracleServer(said["endpoint"], said["pid"], said["namespace"], steering)
         for name in buckets:
             server.make_bucket(name)
         yield server
-
-
-class _Clock:
-    ahead = 0.0
-
-    def __call__(self) -> float:
-        return time.time() + self.ahead
-
-
-class _Denied:
-    """The simplest policy: permissions that nobody has."""
-
-    def __init__(self) -> None:
-        self.permissions: frozenset[str] = frozenset()
-
-    def allows(self, principal: Principal, permission: str, bucket: str, name: str) -> bool:
-        return permission not in self.permissions
 
 
 def controls(identity: Identity, storage: ObjectStorage) -> dict[str, Control]:
@@ -131,32 +164,24 @@ def controls(identity: Identity, storage: ObjectStorage) -> dict[str, Control]:
     }
 
 
-def cloud(folder: Path, namespace: str = "rehearsal", conflicts: bool = False) -> OracleCloud:
-    """The cloud that `started` runs."""
-    clock, denied = _Clock(), _Denied()
-    identity = Identity(clock)
-    storage = ObjectStorage(folder, namespace, denied.allows, conflicts)
-
-    def deny(said: Any) -> None:
-        denied.permissions = frozenset(said)
-
-    def set_clock(said: Any) -> None:
-        clock.ahead = float(said)
-
-    routes = [*storage.routes(), *Instances(identity, principals.TENANCY, principals.REGION).routes()]
-    return OracleCloud(identity, routes, {**controls(identity, storage), "denied": deny, "clock": set_clock})
-
-
 def main() -> None:
     parser = arguments("muster.rehearsal.oracle")
     parser.add_argument("--namespace", default="rehearsal")
     parser.add_argument("--conflicts", action="store_true", help="answer 409 when two conditional writes collide")
     parser.add_argument("--explain", action="store_true", help="say on the standard error why a signature is refused")
+    parser.add_argument("--minute", type=float, default=60.0, help="how many seconds a minute of maximum runtime lasts")
+    parser.add_argument("--environment", default="{}", help="JSON: what every image has in its environment")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="muster-oracle-") as folder:
-        service = cloud(Path(folder), given.namespace, given.conflicts)
+        account = Account(
+            Path(folder), given.namespace, given.conflicts, json.loads(given.environment), minute=given.minute
+        )
+        service = account.cloud()
         service.explain = given.explain
-        serve(Server(service, given.port), given, {"namespace": given.namespace})
+        server = Server(service, given.port)
+        account.science.settings.endpoint = server.endpoint
+        with account.science:
+            serve(server, given, {"namespace": given.namespace})
 
 
 if __name__ == "__main__":

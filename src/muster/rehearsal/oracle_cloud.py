@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from email.utils import formatdate
 from typing import Any
 
 from .identity import Identity, Principal
@@ -47,6 +48,11 @@ class OracleCloud:
         return route.kind, parts.get("name") or request.query.get("prefix", "")
 
     def answer(self, request: Request) -> Answer:
+        answer = self._told(request)
+        answer.headers.setdefault("date", formatdate(self.identity.clock(), usegmt=True))
+        return answer
+
+    def _told(self, request: Request) -> Answer:
         try:
             return with_request_id(self._answer(request), request)
         except NotAuthenticated as reason:

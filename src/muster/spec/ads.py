@@ -43,7 +43,7 @@ class _Reading:
         self.whole = whole if isinstance(whole, dict) else {}
         self.infrastructure = part(self.whole, "spec", "infrastructure", "spec")
         self.framework: str = part(self.whole, "spec", "cluster").get("kind", "")
-        self.cluster = part(self.whole, "spec", "cluster", "spec")
+        self.cluster = _present(part(self.whole, "spec", "cluster", "spec"))
         self.runtime = part(self.whole, "spec", "runtime")
         self.script = part(self.runtime, "spec")
         self.code = code_folder(self.runtime)
@@ -62,7 +62,9 @@ class _Reading:
         fold_certificates(self.draft)
         if self.runtime.get("type"):
             self._leave_image()
-        return self.draft, where_of(self.infrastructure, self.cluster, self.script, env)
+        where = where_of(self.infrastructure, self.cluster, self.script, env, self.problems)
+        # What was built last is the target's to know, unless `config.ini` has told it already.
+        return self.draft, where.without("image") if self.draft.get("image") else where
 
     # --- what runs ---------------------------------------------------------------------------------------
 
@@ -84,10 +86,10 @@ class _Reading:
 
     def _put_counts(self) -> None:
         worker, ps = part(self.cluster, "worker"), part(self.cluster, "ps")
-        workers = (worker.get("replicas") or 1) if worker else 0
+        workers = worker["replicas"] if worker else 0
         self.draft.put(workers, f"{CLUSTER}.worker.replicas", "workers")
         if ps:
-            self.draft.put(ps.get("replicas") or 1, f"{CLUSTER}.ps", "ps", "count")
+            self.draft.put(ps["replicas"], f"{CLUSTER}.ps", "ps", "count")
         if part(self.cluster, "main").get("replicas", 1) not in (1, None):
             fix = "Write 1, and more workers: main is one node, and in all but dask it computes too."
             self.problems.add(f"{CLUSTER}.main.replicas", "a cluster has one main", fix)
@@ -157,3 +159,15 @@ class _Reading:
                 **({"env": relative_env(table["env"], self.code)} if "env" in table else {}),
                 **({"options": relative_values(table["options"], self.code)} if "options" in table else {}),
             )
+
+
+def _present(cluster: dict[str, Any]) -> dict[str, Any]:
+    """The cluster without roles that have no node: ADS makes one of `replicas: 0`, which nobody asked for."""
+    absent = [role for role in ("worker", "ps") if part(cluster, role).get("replicas") == 0]
+    roles = {role: _counted(part(cluster, role)) for role in ("worker", "ps") if part(cluster, role)}
+    return {name: value for name, value in {**cluster, **roles}.items() if name not in absent}
+
+
+def _counted(role: dict[str, Any]) -> dict[str, Any]:
+    """A role whose number is left open is one node."""
+    return {**role, "replicas": 1} if role.get("replicas") is None else role

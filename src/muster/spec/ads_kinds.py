@@ -82,20 +82,6 @@ class Number(ReadOnly):
 
 
 @dataclass(frozen=True)
-class Replicas(Number):
-    """How many nodes a role has."""
-
-    none: str = ""
-    """What to do for none of them."""
-
-    def read(self, node: Node, path: str, problems: Problems) -> int | float | Wrong:
-        if isinstance(node, Scalar) and node.raw.strip() == "0":
-            problems.add(path, "a role that is there has at least one node; ADS takes 0 for 1", self.none)
-            return WRONG
-        return super().read(node, path, problems)
-
-
-@dataclass(frozen=True)
 class Yes(ReadOnly):
     """Whether something is wanted, in all the ways that people say so. Nothing said means yes."""
 

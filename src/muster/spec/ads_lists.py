@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from .ads_kinds import ReadOnly, Word
 from .ads_placeholders import filled
 from .fields import Field, Section, Text
 from .kinds import Wrong, refuse
-from .nodes import Items, Node, Table, plain
+from .nodes import Items, Node, Table
 from .problems import Problems
 from .table import ENV_NAME
 
@@ -87,15 +86,3 @@ class EnvList(ReadOnly):
         # The two that templates of ADS leave open; a value of the user's own may hold any sign.
         filled(value, inner, problems, "its value", anywhere=name in ("WORKSPACE", "WORKSPACE_PREFIX"))
         return Variable(name, value, inner)
-
-
-@dataclass(frozen=True)
-class Mappings(ReadOnly):
-    """A list of mappings, kept as they are."""
-
-    expected: str = "a list of mappings"
-
-    def read(self, node: Node, path: str, problems: Problems) -> list[Any] | Wrong:
-        if not isinstance(node, Items) or not all(isinstance(item, Table) for item in node.items):
-            return refuse(self, node, path, problems)
-        return [plain(item) for item in node.items]

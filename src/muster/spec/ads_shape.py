@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from .ads_kinds import ClusterKind, Filled, Number, OneOf, Replicas, Word, WorkDir, Yes
-from .ads_lists import EnvList, Mappings, Texts
+from .ads_kinds import ClusterKind, Filled, Number, OneOf, Word, WorkDir, Yes
+from .ads_lists import EnvList, Texts
 from .fields import Anything, Field, Maybe, Section, TextMap
 from .kinds import Kind
+from .oci_kinds import ListOf
+from .oci_mounts import MOST, StorageMount
 
 _VERSION = Field("apiVersion", OneOf(("v1", "v1.0"), "Write v1.0."))
-_NO_WORKERS = "Write how many, or leave `worker` out for a cluster of main alone."
 
 
 def _maybe(name: str, kind: Kind, example: str = "") -> Field:
@@ -46,7 +47,7 @@ _INFRASTRUCTURE = Section(
                     _own("jobType", "DEFAULT"),
                     _own("jobInfrastructureType", "STANDALONE or ME_STANDALONE"),
                     _maybe("shapeConfigDetails", _SHAPE_CONFIG),
-                    _maybe("storageMount", Mappings()),
+                    _maybe("storageMount", ListOf(StorageMount(yaml=True), MOST)),
                     _maybe("freeformTags", TextMap()),
                     _maybe("definedTags", Anything()),
                 ),
@@ -107,8 +108,8 @@ _CLUSTER = Section(
                     _maybe("ephemeral", Yes()),
                     _maybe("config", _CONFIG),
                     _maybe("main", _role("main", Number())),
-                    _maybe("worker", _role("worker", Replicas(none=_NO_WORKERS))),
-                    _maybe("ps", _role("ps", Replicas(none="Write how many, or leave `ps` out."))),
+                    _maybe("worker", _role("worker", Number(0))),
+                    _maybe("ps", _role("ps", Number(0))),
                     _maybe("certificate", _CERTIFICATE),
                 ),
                 owner="in spec of cluster",

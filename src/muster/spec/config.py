@@ -12,12 +12,14 @@ from ..errors import ConfigError, Problem
 from .fields import Choice, Field, Section, Text
 from .locations import absolute, local_path
 from .nodes import Node, Scalar, Table, joined
+from .oci_target import KIND as OCI
+from .oci_target import TABLE, read_oci
 from .problems import Problems, nearest, suggestion
 from .table import WORK_DIR
 
 FILE = "muster.toml"
 LOCAL = "local"
-LATER = ("oci", "aws", "pool")
+LATER = ("aws", "pool")
 """Kinds of target that the design has and this version has not."""
 
 
@@ -28,7 +30,8 @@ class Target:
     name: str
     kind: str
     work_dir: str | None = None
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """The kind's own settings, as TOML gives them."""
 
 
 @dataclass(frozen=True)
@@ -40,10 +43,13 @@ class Config:
     file: str = ""
     lines: Mapping[str, int] = field(default_factory=dict)
 
-    def target(self, name: str | None = None) -> Target:
-        """The target of this name, or the default one. Raises a `ConfigError` that says which there are."""
+    def target(self, name: str | None = None, own: Target | None = None) -> Target:
+        """The target of this name, or the default one. Raises a `ConfigError` that says which there are.
+
+        `own` is what the job's file says of one, as an Oracle ADS file does: it is taken where none has its name.
+        """
         name = self.default if name is None else name
-        target = self.targets.get(name)
+        target = self.targets.get(name, own if own and own.name == name else None)
         if target is None:
             raise ConfigError([self._unknown(name)])
         if target.kind in LATER:
@@ -55,6 +61,9 @@ class Config:
         meant = f"Did you mean `{guess}`? " if guess else ""
         where = self.file or f"a {FILE} beside the job file"
         fix = f"{meant}Targets are: {', '.join(self.targets)}. Add `[targets.{name}]` to {where} for a new one."
+        if name == OCI:
+            table = TABLE.format(name=name).replace("\n", "\n    ")
+            fix = f"Write one into {where}, with your own OCIDs:\n    {table}"
         return Problem(f"there is no target {name!r}", fix, file=self.file)
 
     def _later(self, target: Target) -> Problem:
@@ -66,7 +75,7 @@ class Config:
 
 _LOCAL_TARGET = Section(
     (
-        Field("kind", Choice((LOCAL, *LATER)), example='kind = "local"'),
+        Field("kind", Choice((LOCAL, OCI, *LATER)), example='kind = "local"'),
         Field("work_dir", WORK_DIR),
         Field("python", Text()),
         Field("scratch", Text()),
@@ -117,6 +126,9 @@ def _target(name: str, table: Node, folder: Path, problems: Problems) -> Target 
     if isinstance(kind, Scalar) and kind.value in LATER:
         return Target(name, str(kind.value))
     path = joined("targets", name)
+    if isinstance(kind, Scalar) and kind.value == OCI:
+        read = read_oci(table, path, problems)
+        return Target(name, OCI, *read) if read else None
     values = _LOCAL_TARGET.read(table, path, problems)
     if not isinstance(values, dict) or not problems.clean(path):
         return None

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..errors import NodeError
 from . import variables as read
+from .ads_dask import TLS
 from .job import Job, Workers
 from .locations import absolute, local_path
 from .nodes import shortened
@@ -185,9 +186,28 @@ def _options(framework: str, variables: Variables) -> dict[str, Any]:
         "port": variables.get("WORKER_PORT", read=read.whole(1, 65535), default=None),
         "start_args": None if start_args is None else list(start_args),
     }
+    if framework == "dask":
+        found |= _dask_options(list(start_args or ()), variables)
     if framework == "horovod":
         found |= _horovod_options(list(start_args or ()), variables)
     return {name: value for name, value in found.items() if value is not None}
+
+
+def _dask_options(start_args: list[str], variables: Variables) -> dict[str, Any]:
+    """Certificates, which ADS names twice: where they are fetched to, and among the words for Dask's programs."""
+    found: dict[str, Any] = {
+        "tls_ca_file": variables.get("CA_DOWNLOAD_LOCATION", read=str, default=None),
+        "tls_cert": variables.get("CERTIFICATE_DOWNLOAD_LOCATION", read=str, default=None),
+        "tls_key": variables.get("CERTIFICATE_KEY_DOWNLOAD_LOCATION", read=str, default=None),
+    }
+    left, rest = [], iter(start_args)
+    for word in rest:
+        option, equals, value = word.partition("=")
+        if option in TLS:
+            found[TLS[option]] = value if equals else next(rest, None)
+        else:
+            left.append(word)
+    return {**found, "start_args": left or None}
 
 
 def _horovod_options(start_args: list[str], variables: Variables) -> dict[str, Any]:

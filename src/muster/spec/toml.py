@@ -24,6 +24,9 @@ def parse(file: Path, problems: Problems) -> Table:
         text = file.read_bytes().decode("utf-8-sig")
         problems.lines.update(_lines(text))
         root = from_python(tomllib.loads(text.replace("\r\n", "\n")), problems)
+        # What stands inside of an inline table or a list is told with the line of that.
+        for path in [path for path, line in problems.lines.items() if not line]:
+            del problems.lines[path]
         return root if isinstance(root, Table) else Table({})
     except tomllib.TOMLDecodeError as error:
         _note_syntax(str(error), problems)
