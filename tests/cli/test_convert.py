@@ -10,7 +10,7 @@ import yaml
 
 from muster import JobError
 from muster.errors import CodeError
-from muster.launching import load, plan
+from muster.launching import load, load_both, plan
 from muster.spec.config import load_config
 from tests.harness import Muster
 
@@ -42,7 +42,9 @@ def test_the_target_is_printed_as_comments_or_as_a_table_of_its_own(muster: Must
     (project / "train.yaml").write_text((FILES[0].parent / "dask.yaml").read_text())
     table = muster("convert", "train.yaml", "--toml", "-o", "muster.toml")
     assert (table.stdout, table.stderr) == ("", "")
-    assert load_config(project).targets["oci"].kind == "oci"
+    where = load_both(project / "train.yaml")[1]
+    assert where is not None
+    assert load_config(project).target("oci") == where.target()
     printed = muster("convert", "train.yaml").stdout
     comments = [line.removeprefix("# ") for line in printed.splitlines() if line.startswith("#")]
     assert "\n".join(comments[1:]) + "\n" == (project / "muster.toml").read_text()
@@ -76,7 +78,7 @@ def test_a_job_file_is_printed_with_what_differs_from_the_defaults(muster: Muste
 
 def test_a_mistake_in_an_ads_file_is_told_with_its_line_by_every_verb(muster: Muster, project: Path) -> None:
     text = (FILES[0].parent / "dask.yaml").read_text()
-    wrong = text.replace("replicas: 2", "replicas: 0").replace("bucket@namespace", "<bucket>@namespace")
+    wrong = text.replace("replicas: 2", "replicas: two").replace("bucket@namespace", "<bucket>@namespace")
     (project / "train.yaml").write_text(wrong.replace("kind: dask", "kind: ray"))
     for verb in ("convert", "plan", "run"):
         done = muster(verb, "train.yaml", check=2)
