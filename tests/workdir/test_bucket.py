@@ -68,7 +68,7 @@ class PlainBucket:
 
     def list(self, folder: str, after: str) -> Iterator[Entry]:
         for number, name in enumerate(
-            sorted(name for name in self.objects if name.startswith(folder) and name > after)
+            sorted(name for name in list(self.objects) if name.startswith(folder) and name > after)
         ):
             if number % self.page == 0:
                 self._ask(f"list {folder} {after}")
@@ -77,7 +77,7 @@ class PlainBucket:
 
     def names(self, folder: str) -> Iterable[str]:
         self._ask(f"names {folder}")
-        return {name[len(folder) :].split("/")[0] for name in self.objects if name.startswith(folder)}
+        return {name[len(folder) :].split("/")[0] for name in list(self.objects) if name.startswith(folder)}
 
     def delete(self, names: Sequence[str]) -> None:
         assert 0 < len(names) <= DELETED_AT_ONCE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
@@ -292,8 +293,8 @@ def test_nothing_goes_before_it_was_agreed_to(several: Line) -> None:
 def test_requests_are_two_for_each_run_and_a_listing_for_each_that_is_old(several: Line) -> None:
     several.reset()
     prune(several)
-    # A get for what is no run; the run without an end is listed twice, with a get for its node; and the code once.
-    assert several.counts == {"list_names": 1, "get": 5 * 2 + 1 + 1, "list": 3 + 2 + 1}
+    # A get for what is no run; the run without an end is listed twice, with a get for its node; code and programs once.
+    assert several.counts == {"list_names": 1, "get": 5 * 2 + 1 + 1, "list": 3 + 2 + 1 + 1}
 
 
 def test_some_stay_of_each_job_whatever_their_age(several: Line) -> None:
@@ -367,3 +368,34 @@ def test_no_code_goes_where_a_run_cannot_be_read(store: Line, bundles: list[str]
     found = later(store).look()
     assert found.code == ()
     assert "protocol 99" in found.code_stays
+
+
+class TestPrograms:
+    """Node programs: a run without an end may start a node by its own."""
+
+    OLD, LATER = "programs/old.pyz", "programs/later.pyz"
+
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> FolderStore:
+        found = FolderStore(tmp_path / "programs-and-runs")
+        for key, days in ((self.OLD, 50.0), (self.LATER, 10.0)):
+            found.put(key, b"")
+            os.utime(tmp_path / "programs-and-runs" / key, (NOW - days * DAY,) * 2)
+        return found
+
+    def gone(self, store: FolderStore) -> list[str]:
+        pruner, found = prune(store, days=1000)
+        return [entry.key for entry in pruner.carry_out(found)]
+
+    def test_those_that_no_run_can_want_go(self, store: FolderStore) -> None:
+        ended(store, "run-30", 30)
+        assert self.gone(store) == [self.LATER, self.OLD]
+        assert list(store.list("programs/")) == []
+
+    def test_those_of_a_run_without_an_end_stay(self, store: FolderStore) -> None:
+        made(store, "run-lost", NOW - 10 * DAY)
+        assert self.gone(store) == [self.OLD]
+
+    def test_new_ones_stay_for_the_run_that_is_not_there_yet(self, store: FolderStore, tmp_path: Path) -> None:
+        os.utime(tmp_path / "programs-and-runs" / self.LATER, (NOW - GRACE,) * 2)
+        assert self.gone(store) == [self.OLD]

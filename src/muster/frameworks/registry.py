@@ -18,6 +18,8 @@ _BUILT_IN = {
     "pytorch": "muster.frameworks.pytorch:PyTorch",
     "tensorflow": "muster.frameworks.tensorflow:TensorFlow",
 }
+_OWN = {"muster-probe": "muster.frameworks.probe:Probe"}
+"""Not offered to jobs."""
 
 
 def _plugins() -> dict[str, str]:
@@ -33,7 +35,7 @@ def names() -> Sequence[str]:
 
 def framework(name: str) -> Framework:
     """The framework of this name, or an error that lists those there are."""
-    dotted = _BUILT_IN.get(name) or _plugins().get(name)
+    dotted = _BUILT_IN.get(name) or _OWN.get(name) or _plugins().get(name)
     if dotted is None:
         raise MusterError(f"no framework is called {name!r}", f"There are: {', '.join(names())}.")
     made = _load(name, dotted)

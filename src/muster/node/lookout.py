@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import StoreError
 from ..workdir.run import Signs
+from ..workdir.twin import wants_stop
 from . import roster
 from .apart import Apart, Heard
 from .asking import ask
@@ -58,6 +59,11 @@ class Lookout:
 
     async def look(self) -> None:
         signs = await ask(self._run.signs)
+        twin = self._node.settings.twin
+        stopped = bool(twin) and bool(await ask(wants_stop, self._run.store, twin))
+        if stopped:
+            self._feed(StopSeen(f"a stop file was found in {twin}"))
+            return
         if signs.stop:
             request = await ask(self._run.stop_request) or {}
             self._feed(StopSeen(str(request.get("why") or "a stop file was found")))

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import AlreadyExists, NodeError, StoreError
 from ..workdir.records import End, MainConfig, Result, Verdict, fold
+from ..workdir.twin import show_main
 from . import cluster as clusters
 from . import roster
 from .conductor import Conductor, blamed
 from .hub import Hub
 from .life import StopSeen, Tick
 from .lookout import Lookout
+from .machines import end_the_others
 from .messages import (
     Conclude,
     Dismiss,
@@ -126,8 +128,11 @@ class MainSide:
         """People may have their copy a little later than the nodes see main; but never an older one last."""
         if former:
             await former
+        run, twin = self._node.run, self._node.settings.twin
         with suppress(StoreError):
-            await insist(partial(self._node.run.show_main, config))
+            await insist(partial(run.show_main, config))
+            if twin:
+                await insist(partial(show_main, run.store, twin, config))
 
     # --- what is said ------------------------------------------------------------------------------------
 
@@ -342,6 +347,9 @@ class MainSide:
             # The result first: whoever sees that we have ended looks for it.
             if result and not node.quit_quietly:
                 await self._write_down(result)
+            terms, peers = self.cluster.terms, self.cluster.peers.items()
+            left = [name for name, peer in peers if peer.state == "left"]
+            await end_the_others(left, terms.workers + terms.servers, node.say)
             await node.keeping.finish(unheard=False)
             if self._copying:
                 await self._copying

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..workdir.segments import SegmentWriter
+from . import proc
 from .pace import Pace
 
 
@@ -17,9 +18,6 @@ class Usage:
 
     def __init__(self, since: float) -> None:
         """The first look counts from `since`, on the monotonic clock, when none of the processes was there yet."""
-        import psutil
-
-        self._psutil = psutil
         self._cpu: dict[int, float] = {}
         self._at = since
         self._network = self._traffic()
@@ -40,20 +38,35 @@ class Usage:
 
     def _processes(self) -> tuple[float, int]:
         used, memory, seen = 0.0, 0, {}
-        for process in self._psutil.Process(os.getpid()).children(recursive=True):
-            try:
-                times = process.cpu_times()
-                memory += process.memory_info().rss
-            except self._psutil.Error:
-                continue
-            seen[process.pid] = times.user + times.system
-            used += seen[process.pid] - self._cpu.get(process.pid, 0.0)
+        for pid, use in _descendants().items():
+            seen[pid] = use.seconds
+            used += use.seconds - self._cpu.get(pid, 0.0)
+            memory += use.memory
         self._cpu = seen
         return max(used, 0.0), memory
 
     def _traffic(self) -> tuple[float, float]:
-        counters = self._psutil.net_io_counters()
+        try:
+            import psutil
+        except ImportError:
+            return proc.traffic()
+        counters = psutil.net_io_counters()
         return (float(counters.bytes_sent), float(counters.bytes_recv)) if counters else (0.0, 0.0)
+
+
+def _descendants() -> dict[int, proc.Use]:
+    try:
+        import psutil
+    except ImportError:
+        return proc.descendants(os.getpid())
+    found = {}
+    for process in psutil.Process(os.getpid()).children(recursive=True):
+        try:
+            times = process.cpu_times()
+            found[process.pid] = proc.Use(times.user + times.system, process.memory_info().rss)
+        except psutil.Error:
+            continue
+    return found
 
 
 class MetricsOut:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from ..errors import NodeError
 from ..frameworks.base import Port
+from . import proc
 
 _FREE = range(20000, 32000)
 """Below the range from which kernels take ports for outgoing connections, so that none of those takes ours."""
@@ -94,23 +95,23 @@ def _route(towards: str) -> str:
 
 def _addresses() -> list[str]:
     """What this machine's interfaces are called by, IPv4 first."""
-    import psutil
-
-    found = [address for interface in psutil.net_if_addrs().values() for address in interface]
-    return [
-        address.address.partition("%")[0]
-        for family in (socket.AF_INET, socket.AF_INET6)
-        for address in found
-        if address.family == family
-    ]
+    found = _interfaces()
+    families = (socket.AF_INET, socket.AF_INET6)
+    return [one.address.partition("%")[0] for family in families for one in found if one.family == family]
 
 
 def interface_of(address: str) -> str:
     """The name of the interface that has this address; empty if none has."""
-    import psutil
+    return next((one.interface for one in _interfaces() if one.address == address), "")
 
+
+def _interfaces() -> list[proc.Address]:
+    try:
+        import psutil
+    except ImportError:
+        return proc.addresses()
     found = psutil.net_if_addrs().items()
-    return next((name for name, owned in found if any(one.address == address for one in owned)), "")
+    return [proc.Address(name, one.family, one.address) for name, owned in found for one in owned]
 
 
 def _loopback(address: str) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import NodeError
-from ..frameworks.base import Framework
+from ..frameworks.base import Certificates, Framework
 from ..spec.job import Job
 from ..workdir.bundle import fetch_code
 from ..workdir.home import temporary_folder
@@ -19,6 +19,7 @@ from .gpus import count_gpus
 from .python import check_framework, environment, interpreter
 from .settings import Settings
 from .surroundings import inputs_folder, sync_folder
+from .tls import lay_out_certificates
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class Ground:
     code: Path
     python: str
     processes: int
+    certificates: Certificates | None = None
 
 
 def prepare(settings: Settings, run: RunFolder, job: Job, framework: Framework, say: Callable[[str], None]) -> Ground:
@@ -45,7 +47,8 @@ def prepare(settings: Settings, run: RunFolder, job: Job, framework: Framework, 
         with suppress(OSError):  # an image may forbid it; a script that leaves something then says so itself
             folder.mkdir(parents=True, exist_ok=True)
     lay_out_inputs(settings, job, code, framework, say)
-    return Ground(code, python, framework.processes(job, count_gpus()))
+    certificates = lay_out_certificates(settings, run, job, framework, code, python, say)
+    return Ground(code, python, framework.processes(job, count_gpus()), certificates)
 
 
 def lay_out_inputs(settings: Settings, job: Job, code: Path, framework: Framework, say: Callable[[str], None]) -> None:

@@ -300,6 +300,7 @@ class Node:
             members=self.life.members,
             fixed_ports=not self.settings.free_ports,
             interface=interface_of(self.life.address),
+            certificates=self.ground.certificates,
         )
 
     async def _end_processes(self, patient: bool) -> None:

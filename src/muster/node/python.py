@@ -28,9 +28,9 @@ class _Ended(PythonError):
 
 
 def interpreter(wish: str | None) -> str:
-    """The full path of the Python that `python:` names; without a name, the one that runs Muster."""
+    """The full path of the Python that `python:` names; else the image's, or the one that runs Muster."""
     if wish is None:
-        return sys.executable
+        return os.environ.get("MUSTER_SCRIPT_PYTHON") or sys.executable
     found = shutil.which(wish)
     if found is None:
         raise PythonError(

@@ -8,10 +8,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ..clouds.oci_certificates import CertificateIds
 from ..errors import NodeError, ProtocolError
 from ..spec.job import Job
 from ..workdir.home import nodes_folder
 from ..workdir.records import PROTOCOL
+from .machines import twin_of
+
+TLS = "MUSTER_TLS"
+AUTHORITY, CERTIFICATE = "MUSTER_CERTIFICATE_AUTHORITY_OCID", "MUSTER_CERTIFICATE_OCID"
 
 PRIVATE = (
     "MUSTER_LAUNCHED",
@@ -19,9 +24,14 @@ PRIVATE = (
     "MUSTER_LIFELINE",
     "MUSTER_SECRETS",
     "MUSTER_FREE_PORTS",
+    TLS,
     "MUSTER_CODE",
     "MUSTER_FOLDER",
     "MUSTER_NODE_RANK",
+    "MUSTER_BOOT_PYTHON",
+    "MUSTER_PROGRAM",
+    "MUSTER_SCRIPT_PYTHON",
+    "MUSTER_UNPACKED",
     "RANK",
     "MUSTER_RANK",
     "OCI__RANK",
@@ -49,11 +59,17 @@ class Settings:
     code_dir: str = ""
     """Where the code is on this machine, if it need not be fetched."""
     free_ports: bool = False
+    tls: bool = False
+    """The cluster is to encrypt what its nodes say to each other, where its framework can and its job lets it."""
+    certificates: CertificateIds | None = None
+    """Under which ids Oracle's cloud keeps the certificates of the cluster."""
     address: str | None = None
     subnet: str | None = None
     control_port: int = 0
     channel: bool = True
     main_grace: float = _MAIN_GRACE
+    twin: str = ""
+    """The folder that the run has under its cloud's own id for it."""
     lifeline: int | None = None
     """A pipe whose end means that the launcher is gone."""
     mark: str = ""
@@ -88,13 +104,16 @@ def read_settings(env: Mapping[str, str]) -> Settings:
         code=env.get("MUSTER_CODE") or None,
         code_dir=code_dir,
         free_ports=env.get("MUSTER_FREE_PORTS") == "1",
+        tls=env.get(TLS) == "1",
+        certificates=_certificates(env),
         address=env.get("MUSTER_ADDRESS") or None,
         subnet=env.get("MUSTER_SUBNET") or None,
         control_port=_number(env, "MUSTER_CONTROL_PORT", 0),
         channel=env.get("MUSTER_CONTROL", "channel") != "store",
         main_grace=float(_number(env, "MUSTER_MAIN_GRACE", int(_MAIN_GRACE))),
         lifeline=_number(env, "MUSTER_LIFELINE", 0) or None,
-        secrets=_secrets(env.get("MUSTER_SECRETS")),
+        twin=twin_of(run, env),
+        secrets={**_referenced(env.get("MUSTER_SECRET_REFERENCES", "")), **_secrets(env.get("MUSTER_SECRETS"))},
     )
 
 
@@ -107,12 +126,37 @@ def _launched(env: Mapping[str, str]) -> tuple[str, str, str, str | None, str]:
     return env["MUSTER_WORK_DIR"], env["MUSTER_RUN_ID"], role, node, env.get("MUSTER_CODE_DIR", "")
 
 
+def _certificates(env: Mapping[str, str]) -> CertificateIds | None:
+    authority, certificate = (env.get(name) or _as_ads_says(env, name) for name in (AUTHORITY, CERTIFICATE))
+    if bool(authority) != bool(certificate):
+        message = "one of CERTIFICATE_AUTHORITY_OCID and CERTIFICATE_OCID is set, and not the other"
+        raise NodeError(message, "TLS takes both: set the other too, or neither.")
+    return CertificateIds(authority, certificate) if certificate else None
+
+
+def _as_ads_says(env: Mapping[str, str], name: str) -> str:
+    """What a launcher's own environment says of a job run that it may be in is not true of the nodes that it starts."""
+    if env.get("MUSTER_LAUNCHED") == "1":
+        return ""
+    return next(filter(None, (env.get(name.replace("MUSTER_", prefix)) for prefix in ("OCI__", ""))), "")
+
+
 def _number(env: Mapping[str, str], name: str, default: int) -> int:
     text = env.get(name, "")
     try:
         return int(text) if text else default
     except ValueError:
         raise NodeError(f"{name}={text} is not a whole number") from None
+
+
+def _referenced(references: str) -> dict[str, str]:
+    """Secrets that lie in the cloud's own vault: `NAME=OCID NAME=OCID`."""
+    if not references:
+        return {}
+    from ..clouds.oci_bare_calls import secret
+
+    named = (one.partition("=") for one in references.split())
+    return {name: secret(ocid).decode() for name, _, ocid in named}
 
 
 def _secrets(descriptor: str | None) -> dict[str, str]:

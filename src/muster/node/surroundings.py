@@ -21,7 +21,7 @@ def process_environment(
     paths = [
         str(code),
         *(str(code / folder) for folder in job.python_path),
-        *([str(_shim())] if job.python or job.requirements else []),
+        *([str(_shim())] if _has_no_muster(job, env) else []),
         own.pop("PYTHONPATH", base.get("PYTHONPATH", "")),
     ]
     base.update(
@@ -77,6 +77,11 @@ def inputs_folder(settings: Settings, code: Path) -> Path:
     """Where inputs are laid out: in the code, unless that is not the node's own and outlives it."""
     own = code.is_relative_to(settings.folder)
     return (code if own else settings.folder) / "inputs"
+
+
+def _has_no_muster(job: Job, env: Mapping[str, str]) -> bool:
+    """Whether the script's Python is another than ours, or ours came with the run and is not installed in it."""
+    return bool(job.python or job.requirements or env.get("MUSTER_UNPACKED") or env.get("MUSTER_SCRIPT_PYTHON"))
 
 
 def _shim() -> Path:

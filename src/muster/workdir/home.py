@@ -60,6 +60,11 @@ def temporary_folder(folder: Path) -> Path:
     return Path(tempfile.gettempdir()) / f"muster-{hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]}"
 
 
+def certificates_folder(folder: Path) -> Path:
+    """Where the node with this folder has its certificates and their key."""
+    return folder / "tls"
+
+
 def keep_node_folder(folder: Path, keep: bool) -> None:
     """Whether there is something in a node's own folder that is not home, so that nobody may tidy it up."""
     mark = folder / _KEPT
@@ -70,7 +75,10 @@ def keep_node_folder(folder: Path, keep: bool) -> None:
 
 
 def tidy_node_folder(folder: Path) -> bool:
-    """Takes a node's own folder away unless it is kept; whether it did."""
+    """Takes a node's own folder away unless it is kept; whether it did. Its key of TLS goes in any case."""
+    import shutil
+
+    shutil.rmtree(certificates_folder(folder), ignore_errors=True)
     if (folder / _KEPT).exists():
         return False
     remove_node_folder(folder)

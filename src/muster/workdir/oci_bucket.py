@@ -1,4 +1,7 @@
-"""Buckets of Oracle's object storage, through its SDK. Nothing is asked, nor the SDK imported, before the first use."""
+"""Buckets of Oracle's object storage, through its SDK or, where that is not installed, through a client of our own.
+
+Nothing is asked, nor the SDK imported, before the first use.
+"""
 
 from __future__ import annotations
 
@@ -35,13 +38,13 @@ def open_oci(url: str) -> BucketStore:
     endpoint = address.options.get("endpoint", "")
     if endpoint and not endpoint.startswith(("http://", "https://")):
         raise StoreError(f"{address.url}: not an endpoint: {endpoint}", "Write endpoint=https://HOST.")
-    oci.check_installed()
     return BucketStore(address.url, OciBucket(bucket, namespace, address.options), address.prefix)
 
 
 class Door(NamedTuple):
-    """What is needed to ask anything: the SDK's client, who we are, and in which words we are refused."""
+    """What is needed to ask anything: the client and its errors, who we are, and in which words we are refused."""
 
+    clients: Any
     client: Any
     session: oci.Session
     namespace: str
@@ -120,17 +123,16 @@ class OciBucket:
         body that it sends.
         """
         door = self._opened()
-        from ..clouds.oci_client import FAILURES
-
+        failures = door.clients.FAILURES
         seen = door.session.signer.renewals
         try:
             return call(door.client, door.namespace, self._bucket)
-        except FAILURES as error:
+        except failures as error:
             if getattr(error, "status", 0) != 401 or not door.session.signer.renew(seen):
                 raise self._told(door, verb, name, error) from error
         try:
             return call(door.client, door.namespace, self._bucket)
-        except FAILURES as error:
+        except failures as error:
             raise self._told(door, verb, name, error) from error
 
     # --- inside ------------------------------------------------------------------------------------------
@@ -144,15 +146,12 @@ class OciBucket:
     def _open(self) -> Door:
         options = self._options
         session = oci.session(options.get("auth"), options.get("profile"), options.get("region"))
-        from oci.object_storage import ObjectStorageClient
-
-        from ..clouds.oci_client import FAILURES, opened
-
-        client = opened(ObjectStorageClient, session, options.get("endpoint") or oci.endpoint())
-        door = Door(client, session, self._namespace, oci.words(session.way))
+        clients = oci.clients()
+        client = clients.object_storage(session, options.get("endpoint") or oci.endpoint())
+        door = Door(clients, client, session, self._namespace, oci.words(session.way))
         try:
             return door if door.namespace else door._replace(namespace=client.get_namespace().data)
-        except FAILURES as error:
+        except clients.FAILURES as error:
             raise self._told(door, "read", "", error) from error
 
     def _head(self, name: str) -> Mapping[str, str]:
@@ -193,9 +192,7 @@ class OciBucket:
                 raise refusal(self._opened().words, Asked("delete", self._bucket, failed["objectName"]), answer)
 
     def _told(self, door: Door, verb: str, name: str, error: Exception) -> Exception:
-        from ..clouds.oci_client import answer_of
-
-        answer = answer_of(error)
+        answer = door.clients.answer_of(error)
         place = f"{name!r} in the bucket {self._bucket}"
         if answer.status == 416:
             return _Behind()

@@ -137,10 +137,14 @@ class Pruner:
         return Stays(run, self.store.url, f"{state} since {age_text(self.now - since)}", told=False)
 
     def _unused(self, goes: Iterable[Holding]) -> list[Entry]:
+        """Code of no run that stays, and node programs that no run without an end can have been launched with."""
         from .bundle import unused_code
+        from .programs import unused_programs
 
-        keep = {one.code for one in self._seen if one.code and not _is_in(one, goes)}
-        return unused_code(self.store, keep, GRACE, self.now)
+        stays = [one for one in self._seen if not _is_in(one, goes)]
+        begun = [_created_at(one) for one in stays if one.job and not one.papers.result]
+        code = unused_code(self.store, {one.code for one in stays if one.code}, GRACE, self.now)
+        return [*code, *unused_programs(self.store, min([self.now, *begun]) - GRACE)]
 
 
 def _created_at(one: _Run) -> float:

@@ -75,6 +75,14 @@ class RunFolder:
         """What `write_plan` kept; `NotFound` if no launcher made this run."""
         return self._parsed(self.at("plan.json"), dict)
 
+    def write_cloud(self, ids: Mapping[str, Any]) -> None:
+        """Keeps what the cloud calls the run's things. The launcher alone writes it."""
+        self.store.put(self.at("cloud.json"), dump(ids))
+
+    def cloud(self) -> dict[str, Any]:
+        """What `write_cloud` kept; empty where there is nothing."""
+        return self._maybe(self.at("cloud.json"), dict) or {}
+
     def write_requirements(self, name: str, content: bytes) -> None:
         """Keeps the job's file of requirements, under its own name because that says of which kind it is."""
         self.store.put(self.at("requirements", check_name("file", name)), content)
