@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from .errors import AlreadyExists, JobError, LaunchError, MusterError, NotFound, Problem, ScaleError
+from .errors import AlreadyExists, JobError, LaunchError, MusterError, NotFound, Problem, RunNotFound, ScaleError
 from .frameworks.registry import Known
 from .spec.code_paths import image_folder
 from .spec.config import Target as TargetConfig
@@ -23,17 +23,19 @@ from .spec.load import checked
 from .spec.load import load as load_job
 from .spec.load import load_both as _load_both
 from .spec.sources import code_source
-from .targets.base import CodePlan, Launched, Plan
+from .targets.base import CodePlan, Launched, Plan, Sight, Swept, Target
 from .targets.registry import target
 from .workdir.document import CodeRef, JobDocument
 from .workdir.home import absolute_paths, index_folder, launcher_log
 from .workdir.index import IndexEntry, entries, find, remember
+from .workdir.loglines import LogLine
 from .workdir.machine import Process
 from .workdir.names import find_run
 from .workdir.opening import open_store
 from .workdir.progress import Progress, unseen
 from .workdir.records import EXIT_CODES, End, Result, Verdict, fold
 from .workdir.run import RunFolder, new_run_id
+from .workdir.twin import run_behind
 from .workdir.view import dead, gone
 
 if TYPE_CHECKING:
@@ -53,22 +55,52 @@ def load_both(path: str | os.PathLike[str]) -> tuple[Job, Where | None]:
     return _load_both(path, Known())
 
 
+def target_of(path: str | os.PathLike[str], on: str | None = None) -> tuple[Job, TargetConfig]:
+    """The job in this file, and the target that it runs on."""
+    job, where = load_both(path)
+    return job, _chosen(on, Path(path).parent, where)
+
+
+def _chosen(on: str | None, folder: str | os.PathLike[str], where: Where | None) -> TargetConfig:
+    """A target of `muster.toml`. What an Oracle ADS file says of where it runs goes before what stands there."""
+    config = load_config(folder)
+    name = on or config.default
+    known = config.targets.get(name)
+    if where is None or (known.kind if known else name) != "oci":
+        return config.target(on)
+    said = where.target(name)
+    if known is None:
+        return said
+    return replace(known, work_dir=said.work_dir or known.work_dir, options={**known.options, **said.options})
+
+
 def plan(
     job: Job,
     on: str | None = None,
     folder: str | os.PathLike[str] = ".",
     code: str | os.PathLike[str] | None = None,
+    where: Where | None = None,
+    containers: bool = False,
 ) -> Plan:
     """What `run` would create, on the target called `on` in the `muster.toml` of `folder`. Touches nothing.
 
     `code` is the folder that code of an image is taken from where no image is used; by default it is `folder`.
+    `where` is what an Oracle ADS file says of that. `containers`: of the job's image, where this machine is the target.
     """
     if code is not None and image_folder(job) is None:
         message = f"--code stands for code that lies in an image, and the job's code is {job.code}"
         raise JobError([Problem(message, "Leave --code out, or write `code: image:/code` into the job.")])
-    chosen = load_config(folder).target(on)
+    chosen = _chosen(on, folder, where)
     chosen = replace(chosen, options={**chosen.options, "code": str(folder if code is None else code)})
+    if containers:
+        chosen = _with_containers(chosen)
     return target(chosen).plan(checked(job, Known()))
+
+
+def _with_containers(chosen: TargetConfig) -> TargetConfig:
+    if chosen.kind != "local":
+        raise LaunchError(f"--containers is for this machine; nodes of {chosen.name} are containers anyway")
+    return replace(chosen, options={**chosen.options, "containers": "1"})
 
 
 def run(
@@ -105,6 +137,35 @@ class Run:
     @cached_property
     def folder(self) -> RunFolder:
         return RunFolder(open_store(self.work_dir), self.id)
+
+    @cached_property
+    def launch_plan(self) -> Plan | None:
+        """The plan that it was launched by; None where its nodes were started by themselves."""
+        try:
+            return read_plan(self.folder)
+        except LaunchError:
+            return None
+
+    @cached_property
+    def cloud(self) -> Target | None:
+        """The target whose nodes go on without a launcher; None where there is no such cloud to ask."""
+        found = target(self.launch_plan.config()) if self.launch_plan else None
+        return found if found and found.remote else None
+
+    def observe(self) -> list[Sight]:
+        """The nodes as their cloud sees them."""
+        return self.cloud.observe(self.launch_plan, self.id) if self.cloud and self.launch_plan else []
+
+    def said(self) -> Iterator[LogLine]:
+        """What its nodes said to their cloud."""
+        if not self.cloud or not self.launch_plan:
+            return iter(())
+        return self.cloud.said(self.launch_plan, self.id, self.folder.read_job().created_at)
+
+    def finish(self, say: Say = lambda _text: None) -> None:
+        """Makes sure that nothing of the run is left in its cloud."""
+        if self.cloud and self.launch_plan:
+            self.cloud.finish(self.launch_plan, self.id, say)
 
     def poll(self) -> Result | None:
         """The result, or None while the run goes on. Looks after nodes that were started from here."""
@@ -182,6 +243,8 @@ class Run:
                 f"Its job allows {bounds.min} to {bounds.max}.",
             )
         folder.request_scale(workers, by="user")
+        if self.cloud and self.launch_plan:
+            self.cloud.scale(self.launch_plan, self.id, workers)
         from .node.watching import ask_to_look
 
         ask_to_look(folder)
@@ -212,11 +275,11 @@ def start(
 
     `progress` is asked, with words for what is done, for something to tell how far it has come.
     """
-    _check_secrets(plan.job)
+    _check_secrets(plan)
     run_id = record(plan, say, progress("uploading the code") if progress else unseen)
     if plan.code and not plan.code.digest:
         plan = read_plan(RunFolder(open_store(plan.work_dir), run_id))  # with the code that was fetched
-    if detach:
+    if detach and not target(plan.config()).remote:
         return _detached(plan, run_id)
     return _launched(plan, run_id, say)
 
@@ -227,13 +290,15 @@ def resume(wish: str, work_dir: str | None = None, detach: bool = False, say: Sa
     if result := found.folder.result():
         raise LaunchError(f"run {found.id} has ended already: {result.end.value}", "Start the job again as a new run.")
     plan = read_plan(found.folder)
+    if target(plan.config()).remote:
+        return _launched(plan, found.id, say)
     alive = [record.node for record in found.folder.nodes() if not gone(record)]
     if alive:
         raise LaunchError(
             f"run {found.id} still has nodes: {', '.join(alive)}",
             f"Its launcher is there: see `muster status {found.id}`, or end it with `muster stop {found.id}`.",
         )
-    _check_secrets(plan.job)
+    _check_secrets(plan)
     return _detached(plan, found.id) if detach else _launched(plan, found.id, say)
 
 
@@ -252,7 +317,7 @@ def _launched(plan: Plan, run_id: str, say: Say) -> Run:
     except AlreadyExists:
         raise taken from None
     say(f"starting {len(plan.nodes)} nodes")
-    return Run(run_id, plan.work_dir, target(_config(plan)).launch(plan, run_id))
+    return Run(run_id, plan.work_dir, target(plan.config()).launch(plan, run_id))
 
 
 def record(plan: Plan, say: Say, progress: Progress = unseen) -> str:
@@ -303,6 +368,7 @@ def _record(plan: Plan, source: Path | None, say: Say, progress: Progress = unse
     if plan.requirements:
         folder.write_requirements(Path(plan.requirements).name, Path(plan.requirements).read_bytes())
     folder.make_key()
+    _provide_certificates(plan, folder)
     folder.write_plan(plan.to_json())
     now = time.time()
     folder.write_job(JobDocument(run=run_id, job=job, by="launcher", created_at=now, code=code))
@@ -310,9 +376,17 @@ def _record(plan: Plan, source: Path | None, say: Say, progress: Progress = unse
     return run_id
 
 
-def _check_secrets(job: Job) -> None:
-    absent = [name for name in job.secrets if name not in os.environ]
-    if absent:
+def _provide_certificates(plan: Plan, folder: RunFolder) -> None:
+    from .frameworks.registry import framework
+    from .node.tls import provide
+
+    provide(folder, plan.job, framework(plan.job.framework), plan.nodes[0].environment)
+
+
+def _check_secrets(plan: Plan) -> None:
+    """Secrets of nodes on this machine come from the caller's environment; a cloud has a place of its own for them."""
+    absent = [name for name in plan.job.secrets if name not in os.environ]
+    if absent and plan.kind == "local":
         raise LaunchError(
             f"secrets: {', '.join(absent)} not in your environment",
             f"Set it first, such as: export {absent[0]}=…",
@@ -349,5 +423,32 @@ def _detached(plan: Plan, run_id: str) -> Run:
     return Run(run_id, plan.work_dir)
 
 
-def _config(plan: Plan) -> TargetConfig:
-    return TargetConfig(plan.target, plan.kind, plan.work_dir)
+def sweep(
+    on: str | None = None, folder: str | os.PathLike[str] = ".", say: Say = lambda _text: None, dry: bool = False
+) -> list[Swept]:
+    """Ends what runs left behind in a target's cloud, found by its tags."""
+    return target(load_config(folder).target(on)).sweep(say, dry)
+
+
+def cloud_ids(run: Run) -> dict[str, Any]:
+    """A run on Oracle's cloud by its OCIDs, in the words and the form of ADS."""
+    seen = {sight.node: sight.id for sight in run.observe()}
+    main = {"main": seen.pop("main")} if "main" in seen else None
+    others = [{node: ocid} for node, ocid in seen.items()]
+    return {
+        "jobId": run.folder.cloud().get("job"),
+        "mainJobRunId": main,
+        "otherJobRunIds": others,
+        "workDir": run.work_dir,
+    }
+
+
+def find_by_job(job: str, work_dir: str | None = None) -> Run:
+    """The run that a job's OCID stands for; in any work dir that runs were launched with, if none is given."""
+    places = [work_dir] if work_dir else list(dict.fromkeys(entry.work_dir for entry in entries()))
+    for place in places:
+        try:
+            return Run(run_behind(open_store(place), job), place)
+        except NotFound:
+            continue
+    raise RunNotFound(f"no run is known of the job {job}", "Name its work dir with --work-dir.")

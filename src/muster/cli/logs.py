@@ -28,6 +28,7 @@ _PULSE = 3.0
 @click.option("--grep", metavar="RE", help="Only lines in which this regular expression is found.")
 @click.option("--since", metavar="AGE", help="Only lines of the last 5m, 1h, …")
 @click.option("--steps", is_flag=True, help="The steps of the nodes' own lives as well.")
+@click.option("--no-service", is_flag=True, help="Without what the nodes said to their cloud's own log.")
 @as_json
 def command(
     run: str,
@@ -38,12 +39,14 @@ def command(
     grep: str | None,
     since: str | None,
     steps: bool,
+    no_service: bool,
     as_json: bool,
 ) -> None:
     from ..launching import Run
-    from ..workdir.loglines import read_logs
+    from ..workdir.loglines import merge, read_logs
 
-    folder = Run.find(run, work_dir).folder
+    found = Run.find(run, work_dir)
+    folder = found.folder
     wanted = Wanted(nodes, ranks, grep, since, steps)
 
     def show(lines: list[LogLine]) -> None:
@@ -61,7 +64,8 @@ def command(
             sys.exit(130)
         return
     batch: list[LogLine] = []
-    for line in read_logs(folder, nodes=nodes or None):
+    spoken = iter(()) if no_service else found.said()
+    for line in merge((read_logs(folder, nodes=nodes or None), spoken)):
         batch.append(line)
         if len(batch) >= _BATCH:
             show(batch)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 @click.argument("job", type=click.Path(path_type=Path), default="job.yaml")
 @click.option("--on", metavar="TARGET", help="A target of muster.toml; by default its default, else local.")
 @takes_code
+@click.option("--containers", is_flag=True, help="On this machine: each node a container of the job's image.")
 @click.option("--detach", is_flag=True, help="Print the run's id and return; the run needs no terminal.")
 @click.option("--resume", metavar="RUN", help="Take up a run whose launcher died before all its nodes were started.")
 @click.option("--work-dir", metavar="URL", help="With --resume: where the run is, if it was launched elsewhere.")
@@ -28,6 +29,7 @@ def command(
     job: Path,
     on: str | None,
     code: Path | None,
+    containers: bool,
     detach: bool,
     resume: str | None,
     work_dir: str | None,
@@ -47,11 +49,12 @@ def command(
             run = launching.resume(resume, work_dir, detach, shown.say)
         else:
             read, where = launching.load_both(job)
-            plan = launching.plan(read, on, job.parent, code)
-            if where:
+            plan = launching.plan(read, on, job.parent, code, where, containers)
+            if where and plan.kind != "oci":
                 shown.say(where.unused(plan.kind))
             run = launching.start(plan, detach, shown.say, shown.progress)
         if detach:
+            # The nodes of a cloud are all accepted by now; those of this machine have a launcher of their own.
             click.echo(run.id)
             return
         sys.exit(follow(run, shown))
@@ -66,6 +69,9 @@ def follow(run: Run, shown: Screen) -> int:
     try:
         result = watched()
     except KeyboardInterrupt:
+        if run.cloud and not _wants_end(run, shown):
+            shown.say(f"run {run.id} goes on: `muster status {run.id}`, `muster stop {run.id}`")
+            return 0
         shown.say("stopping; once more to end it at once")
         try:
             run.stop("stopped from its terminal", wait=False)
@@ -78,6 +84,14 @@ def follow(run: Run, shown: Screen) -> int:
         return 125
     shown.end(result)
     return result.exit_code
+
+
+def _wants_end(run: Run, shown: Screen) -> bool:
+    """Whether Ctrl-C is meant for the run itself, which a cloud goes on with. Who cannot be asked did not say so."""
+    if not sys.stdin.isatty():
+        return False
+    shown.close()
+    return click.confirm(f"Stop run {run.id} (else it goes on without this terminal)?", default=False, err=True)
 
 
 def _interrupt(_number: int, _frame: object) -> None:

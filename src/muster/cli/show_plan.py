@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..spec.units import duration_text, size_text
-from ..targets.base import Plan
+from ..targets.base import Plan, Resource
 
 
 def lines(plan: Plan) -> list[str]:
@@ -34,5 +34,23 @@ def lines(plan: Plan) -> list[str]:
     told += [f"  note: {note}" for note in plan.notes]
     for node in plan.nodes:
         ports = ", ".join(f"{name} {number}" for name, number in node.ports.items()) or "none"
-        told.append(f"  {node.name:<12}  ports {ports}; folder {node.folder}")
+        told.append(f"  {node.name:<12}  ports {ports}" + (f"; folder {node.folder}" if node.folder else ""))
+    told += [f"  creates       {one.kind} {one.name}: {_described(one)}" for one in plan.resources]
+    told += [f"  needs         {statement}" for statement in plan.statements]
     return [*told, "", "Nothing was created. `muster run` does just this."]
+
+
+def _described(one: Resource) -> str:
+    """The parts of a payload that a reader looks for; `--json` has all of it."""
+    machine = one.payload.get("jobInfrastructureConfigurationDetails") or {}
+    size = machine.get("jobShapeConfigDetails") or {}
+    container = one.payload.get("jobEnvironmentConfigurationDetails") or {}
+    parts = [
+        one.payload["displayName"],
+        machine.get("shapeName"),
+        f"{size['ocpus']} OCPUs, {size['memoryInGBs']} GB" if {"ocpus", "memoryInGBs"} <= size.keys() else None,
+        container.get("image") or one.payload.get("image"),
+        f"on {one.payload['network']}" if "network" in one.payload else None,
+        *one.payload.get("mounts", ()),
+    ]
+    return ", ".join(str(part) for part in parts if part)

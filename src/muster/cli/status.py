@@ -6,15 +6,21 @@ import json
 import math
 import time
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..errors import MusterError
 from ..spec.units import size_text
 from ..workdir.home import launcher_log
 from ..workdir.records import NodeRecord
 from ..workdir.view import RunView
 from .choosing import as_json, chooses_run
+
+if TYPE_CHECKING:
+    from ..launching import Run
+    from ..targets.base import Sight
 
 
 @click.command(help="Show one run: its state, its nodes, the last values its script reported, and its end.")
@@ -24,11 +30,26 @@ def command(run: str, work_dir: str | None, as_json: bool) -> None:
     from ..launching import Run
     from ..workdir.view import view
 
-    seen = view(Run.find(run, work_dir).folder)
+    found = Run.find(run, work_dir)
+    seen, sights = view(found.folder), _sights(found)
     if as_json:
-        click.echo(json.dumps(strict(seen.to_json()), indent=2, ensure_ascii=False))
+        told = {**seen.to_json(), **({"cloud": [asdict(one) for one in sights]} if found.cloud else {})}
+        click.echo(json.dumps(strict(told), indent=2, ensure_ascii=False))
         return
-    click.echo("\n".join(_lines(seen)))
+    click.echo("\n".join([*_lines(seen), *map(_sight, sights)]))
+
+
+def _sights(found: Run) -> list[Sight]:
+    """The nodes as their cloud sees them. The work dir tells the rest also where the cloud cannot be asked."""
+    try:
+        return found.observe()
+    except MusterError as error:
+        click.echo(f"muster: {error.message}", err=True)
+        return []
+
+
+def _sight(one: Sight) -> str:
+    return f"  {one.node:<12} {one.state:<12} {one.id}" + (f"\n    {one.detail}" if one.detail else "")
 
 
 def strict(value: Any) -> Any:

@@ -15,6 +15,9 @@ def command(run: str, work_dir: str | None, no_wait: bool) -> None:
 
     found = Run.find(run, work_dir)
     result = found.stop(wait=not no_wait)
+    if not no_wait:
+        # A node that cannot be asked, or never came, is ended by its cloud.
+        found.finish(lambda text: click.echo(f"muster: {text}", err=True))
     if result:
         click.echo(f"{found.id}: {result.state} ({result.end.value})")
     else:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol
 
 from ..spec.config import Target as TargetConfig
 from ..spec.job import Job
+from ..workdir.loglines import LogLine
 from ..workdir.records import PROTOCOL
 
 Say = Callable[[str], None]
@@ -167,6 +168,9 @@ class Target(Protocol):
 
     def observe(self, plan: Plan, run: str) -> list[Sight]:
         """The nodes of a run as the cloud sees them; none where there is no cloud to ask."""
+
+    def said(self, plan: Plan, run: str, since: float) -> Iterator[LogLine]:
+        """What nodes said to the cloud itself, which is all there is of one that never reached the work dir."""
 
     def finish(self, plan: Plan, run: str, say: Say) -> None:
         """Makes sure that nothing of a run is left which costs, and takes away what it leaves behind."""

@@ -21,6 +21,7 @@ from ..spec.locations import is_git
 from ..spec.sources import code_source
 from ..spec.units import size_text
 from ..workdir.home import default_work_dir, home, nodes_folder
+from ..workdir.loglines import LogLine
 from ..workdir.opening import open_store
 from ..workdir.records import EXIT_CODES, PROTOCOL, End, Verdict, fold
 from ..workdir.run import RunFolder
@@ -31,6 +32,8 @@ from .local_nodes import LocalNodes
 ADDRESS = "127.0.0.1"
 _MAIN_GRACE = 5
 """Seconds: here nobody but the launcher brings a main back, and it does so at once."""
+_BEGUN_WITHIN = 120.0
+"""Seconds for a container to begin; a process does at once."""
 
 
 class Local:
@@ -40,6 +43,10 @@ class Local:
         self.config = config
 
     def plan(self, job: Job) -> Plan:
+        if self.config.options.get("containers"):
+            from . import local_containers
+
+            return local_containers.plan(self.config, job, _main_grace(job))
         made = framework(job.framework)
         job = _without_image(job, Path(self.config.options.get("code", ".")))
         _check_files(job, made)
@@ -85,8 +92,8 @@ class Local:
             "MUSTER_FOLDER": str(folder),
             "MUSTER_ADDRESS": ADDRESS,
             "MUSTER_FREE_PORTS": "1",
-            "MUSTER_MAIN_GRACE": str(_MAIN_GRACE if not job.retries else 6 * _MAIN_GRACE),
-            **_gpus(job, made, name),
+            "MUSTER_MAIN_GRACE": str(_main_grace(job)),
+            **gpu_share(job, made, name),
         }
         if code:
             environment["MUSTER_CODE"] = code.digest
@@ -106,12 +113,20 @@ class Local:
         scratch = Path(plan.nodes[0].folder).parent.parent
 
         def make(name: str) -> NodePlan:
+            if plan.settings.get("containers"):
+                return local_containers.node_again(plan, name, _main_grace(plan.job))
             return self._node(plan.job, made, name, plan.work_dir, plan.code, scratch)
 
-        nodes = LocalNodes(plan, run, make)
+        starter = None
+        if plan.settings.get("containers"):
+            from . import local_containers
+
+            starter = local_containers.starter(plan, run)
+        nodes = LocalNodes(plan, run, make, starter)
         try:
             for node in plan.nodes:
                 nodes.start(node)
+            nodes.confirm(_BEGUN_WITHIN)
         except LaunchError as error:
             # The cause is written first: a result is written once, and the nodes that end now would write theirs.
             _refused(plan, run, error)
@@ -125,6 +140,9 @@ class Local:
     def observe(self, plan: Plan, run: str) -> list[Sight]:
         return []  # nodes of this machine say all there is to say in the work dir
 
+    def said(self, plan: Plan, run: str, since: float) -> Iterator[LogLine]:
+        return iter(())
+
     def finish(self, plan: Plan, run: str, say: Say) -> None:
         """Nothing here costs, and nodes end with their launcher."""
 
@@ -135,12 +153,16 @@ class Local:
         return []
 
 
+def _main_grace(job: Job) -> int:
+    return _MAIN_GRACE if not job.retries else 6 * _MAIN_GRACE
+
+
 def node_names(job: Job) -> list[str]:
     workers = [f"worker-{number}" for number in range(1, job.workers.first + 1)]
     return ["main", *workers, *(f"ps-{number}" for number in range(1, job.ps + 1))]
 
 
-def _gpus(job: Job, made: Framework, name: str) -> dict[str, str]:
+def gpu_share(job: Job, made: Framework, name: str) -> dict[str, str]:
     """How many GPUs the node has. All nodes share this machine's, so each that computes gets a part of its own.
 
     Where a job asks for more than there are, ranks have to share them, as a script may want to try here.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import signal
@@ -14,74 +13,72 @@ from pathlib import Path
 
 from ..errors import LaunchError, StoreBusy, StoreError
 from ..node import tree
-from ..workdir.home import absolute_paths, tidy_node_folder
+from ..workdir.home import tidy_node_folder
 from ..workdir.opening import open_store
 from ..workdir.records import EXIT_CODES, End, Verdict, fold
 from ..workdir.run import RunFolder
-from ..workdir.view import gone
 from .base import RUN, NodePlan, Plan
+from .starting import ProcessStarter, Starter
 
 _ASKED = 20.0
 """Seconds that a node has to end its processes and bring its things home once it is asked."""
 
 
 class LocalNodes:
-    """Holds the pipe whose end tells the nodes that their launcher is gone."""
+    """The same for nodes that are processes and nodes that are containers: a `Starter` knows the difference."""
 
-    def __init__(self, plan: Plan, run: str, make: Callable[[str], NodePlan]) -> None:
+    def __init__(self, plan: Plan, run: str, make: Callable[[str], NodePlan], starter: Starter | None = None) -> None:
         """`make` plans a node that was not there at first, by its name."""
         self.run = run
+        self._starter = starter or ProcessStarter(plan, run)
         self._plan, self._make = plan, make
         self._folder = RunFolder(open_store(plan.work_dir), run)
         self._nodes: dict[str, subprocess.Popen[bytes]] = {}
         self._restarts: dict[str, int] = {}
         self._wanted: int | None = None
         self._looked_at = 0.0
-        self._lifeline, self._held = os.pipe()
-        os.set_inheritable(self._lifeline, True)
         self._main_gone_at: float | None = None
         self._ending = False
         self.said: list[str] = []
         """What nodes said that could not even begin."""
 
     def start(self, node: NodePlan) -> None:
-        """Starts one node as a process; its own output, which is seldom any, goes to a file in its folder."""
-        folder = Path(node.folder.replace(RUN, self.run))
-        secrets = _secrets_pipe(self._plan.job.secrets)
-        env = self._environment(node, secrets)
+        """Starts one node; its own output, which is seldom any, goes to a file in its folder."""
+        folder = self._folder_of(node)
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             with _errors(folder).open("ab") as errors:
-                self._nodes[node.name] = subprocess.Popen(
-                    node.command,
-                    cwd=folder,
-                    env=env,
-                    stdin=subprocess.DEVNULL,
-                    stdout=errors,
-                    stderr=errors,
-                    pass_fds=[pipe for pipe in (self._lifeline, secrets) if pipe is not None],
-                    start_new_session=True,
-                )
-        except OSError as error:
+                self._nodes[node.name] = self._starter.start(node, folder, errors)
+        except (OSError, LaunchError) as error:
             with suppress(OSError):
                 _errors(folder).unlink()
             tidy_node_folder(folder)
+            if isinstance(error, LaunchError):
+                raise
             raise LaunchError(f"{node.name} could not be started: {error}") from error
-        finally:
-            if secrets is not None:
-                os.close(secrets)
 
-    def _environment(self, node: NodePlan, secrets: int | None) -> dict[str, str]:
-        mine = {name: value.replace(RUN, self.run) for name, value in node.environment.items()}
-        inherited = {
-            name: value
-            for name, value in os.environ.items()
-            if name not in self._plan.job.secrets and (not name.startswith("MUSTER_") or name == "MUSTER_HOME")
-        }
-        pipes = {"MUSTER_LIFELINE": str(self._lifeline)}
-        if secrets is not None:
-            pipes["MUSTER_SECRETS"] = str(secrets)
-        return {**absolute_paths(inherited), **mine, **pipes}
+    def confirm(self, within: float) -> None:
+        """Waits until all nodes have begun, so that one that is refused takes back the launch of all."""
+        until = time.monotonic() + within
+        waiting = [node for node in self._plan.nodes if node.name in self._nodes]
+        while waiting := [node for node in waiting if not self._begun(node)]:
+            if time.monotonic() > until:
+                raise LaunchError(f"{waiting[0].name} did not begin within {within:g} s")
+            time.sleep(0.02)  # what begins is a container, of which there is no event to wait for
+
+    def _begun(self, node: NodePlan) -> bool:
+        process, folder = self._nodes[node.name], self._folder_of(node)
+        if self._starter.confirm(node, folder, process):
+            return True
+        if process.poll() is None:
+            return False
+        if self._folder.node(node.name):
+            return True  # it has come and gone, and tells itself how it ended
+        told = _errors(folder).read_text(errors="replace").strip() or f"it ended with {process.returncode}"
+        raise LaunchError(f"{node.name} could not be started: {told}")
+
+    def _folder_of(self, node: NodePlan) -> Path:
+        return Path(node.folder.replace(RUN, self.run))
 
     def poll(self) -> bool:
         """Looks after the nodes: a lost one is started again while the job allows; true when none is left."""
@@ -96,7 +93,7 @@ class LocalNodes:
                 continue
             del self._nodes[name]
             try:
-                self._ended(name)
+                self._ended(name, process)
             except StoreBusy:
                 self._nodes[name] = process  # whether it is to be started again is judged at the next look
                 raise
@@ -146,10 +143,10 @@ class LocalNodes:
             for process in self._nodes.values():
                 tree.signal_all((process.pid,), signal.SIGTERM)
 
-    def _ended(self, name: str) -> None:
-        tree.kill(f"{self.run}/{name}/", descent=False)
+    def _ended(self, name: str, process: subprocess.Popen[bytes]) -> None:
+        self._starter.clear(name, process)
         node = self._node(name)
-        folder = Path(node.folder.replace(RUN, self.run))
+        folder = self._folder_of(node)
         errors = _errors(folder)
         with suppress(FileNotFoundError):
             self.said += [f"{name}: {line}" for line in errors.read_text(errors="replace").splitlines()]
@@ -170,10 +167,7 @@ class LocalNodes:
 
     def _conclude(self) -> None:
         """Where no node was left to say how it ended, whoever started them says so."""
-        for pipe in (self._lifeline, self._held):
-            if pipe >= 0:
-                os.close(pipe)
-        self._lifeline = self._held = -1
+        self._starter.close()
         if self._folder.result():
             return
         verdicts = [record.verdict for record in self._folder.nodes() if record.verdict]
@@ -211,7 +205,7 @@ class LocalNodes:
         self._ending = True
         for name, process in self._nodes.items():
             tree.signal_all((process.pid,), signal.SIGTERM)
-            tree.kill(f"{self.run}/{name}/", descent=False)
+            self._starter.clear(name, process)
         until = time.monotonic() + _ASKED
         while self._nodes and time.monotonic() < until:
             self.wait(0.2)
@@ -221,28 +215,8 @@ class LocalNodes:
             record = None
             with suppress(StoreError):
                 record = self._folder.node(name)
-            if record and not gone(record):
-                tree.signal_all((record.pid,), signal.SIGKILL)  # the guardian then ends what the program left
-                self.wait(1.0)
-            process.kill()
-            process.wait()
-            tree.kill(f"{self.run}/{name}/", descent=False)
+            self._starter.kill(name, process, record)
         self.poll()
-
-
-def _secrets_pipe(names: tuple[str, ...]) -> int | None:
-    """A pipe that holds the caller's secrets: in no file, no argument and no environment of the node program."""
-    if not names:
-        return None
-    content = json.dumps({name: os.environ[name] for name in names}).encode()
-    # A pipe holds 64 KiB without a reader; more secrets than that are no secrets.
-    if len(content) > 60_000:
-        raise LaunchError("secrets hold more than 60,000 bytes", "Put large files into `inputs`.")
-    reading, writing = os.pipe()
-    os.write(writing, content)
-    os.close(writing)
-    os.set_inheritable(reading, True)
-    return reading
 
 
 def _errors(folder: Path) -> Path:

@@ -8,7 +8,7 @@ from ..errors import ConfigError, Problem
 from ..spec.config import Target as TargetConfig
 from .base import Target
 
-_KINDS = {"local": "muster.targets.local:Local"}
+_KINDS = {"local": "muster.targets.local:Local", "oci": "muster.targets.oci:Oci"}
 
 
 def target(config: TargetConfig) -> Target:

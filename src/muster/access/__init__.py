@@ -1,0 +1,1 @@
+"""What the network and the account must allow: ports, policies, the doctor. Nothing here starts a node."""

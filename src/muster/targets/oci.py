@@ -1,0 +1,289 @@
+"""Oracle's Data Science Jobs: one job for a cluster, one run of it for each node.
+
+Why so, and what speaks against other ways, is told in docs/design.md.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from ..errors import CloudError, LaunchError
+from ..frameworks.base import Framework
+from ..frameworks.registry import framework
+from ..spec.code_paths import image_folder
+from ..spec.config import Target as TargetConfig
+from ..spec.job import Job
+from ..spec.locations import local_path
+from ..spec.oci_kinds import is_far
+from ..workdir.loglines import LogLine
+from ..workdir.opening import open_store
+from ..workdir.records import EXIT_CODES, PROTOCOL, End, Verdict, fold
+from ..workdir.run import RunFolder
+from .base import RUN, CodePlan, NodePlan, Plan, Say, Sight, Swept
+from .bundling import check_inputs, code_plan
+from .local import node_names
+from .oci_payloads import CODE, JOB, MARGIN, SUBNET, UNTIL, check_size, rendered, resources, run_payload
+
+if TYPE_CHECKING:
+    from ..access.findings import Finding
+    from ..clouds.oci_services import Services
+    from .oci_jobs import Jobs
+    from .oci_nodes import OciNodes
+
+CONTROL_PORT = 29399
+"""Where main listens for its workers: one port, so that a security list can let it through."""
+_NEEDED = ("compartment_id", "project_id")
+_GRACE = 60.0
+"""Seconds that nodes have to end by themselves once their run has ended."""
+
+
+class Oci:
+    remote = True
+
+    def __init__(self, config: TargetConfig) -> None:
+        self.config = config
+
+    # --- the plan ----------------------------------------------------------------------------------------
+
+    def plan(self, job: Job) -> Plan:
+        made = framework(job.framework)
+        options = self._options(job)
+        work_dir = self._work_dir(job)
+        job = replace(job, python=job.python or "python3", work_dir=work_dir)
+        _check_inputs(job)
+        code = code_plan(job, ())
+        nodes = tuple(self._node(job, made, name, work_dir, code) for name in node_names(job))
+        planned = resources(job, options, nodes)
+        for one in planned:
+            if "jobConfigurationOverrideDetails" in one.payload:
+                check_size(one.payload)
+        return Plan(
+            target=self.config.name,
+            kind="oci",
+            job=job,
+            work_dir=work_dir,
+            code=code,
+            python=job.python or "python3",
+            requirements=job.requirements,
+            nodes=nodes,
+            network=f"between the nodes, inside the subnet: {made.open_ports(job)}; control {CONTROL_PORT}",
+            notes=tuple(_notes(job, options)),
+            resources=planned,
+            settings=options,
+        )
+
+    def _options(self, job: Job) -> dict[str, Any]:
+        options = {name: value for name, value in self.config.options.items() if name != "code"}
+        where = f"[targets.{self.config.name}] of muster.toml, or `infrastructure` of an ADS file"
+        if missing := [name for name in _NEEDED if not options.get(name)]:
+            raise LaunchError(f"the target {self.config.name} lacks {' and '.join(missing)}", f"Write it into {where}.")
+        count = 1 + job.workers.max + job.ps
+        if count > 1 and not options.get("subnet_id"):
+            raise LaunchError(
+                f"the target {self.config.name} lacks subnet_id, and {count} nodes must reach each other",
+                f"Name a private subnet in {where}.",
+            )
+        if job.image:
+            options.pop("image", None)
+        elif options.get("image") == "@image":
+            options["image"] = _last_built()
+        unknown = [name for name in job.secrets if name not in (options.get("secrets") or {})]
+        if unknown:
+            raise LaunchError(
+                f"secrets: {', '.join(unknown)} has no place in Oracle's Vault",
+                f'Write `secrets = {{{unknown[0]} = "ocid1.vaultsecret…"}}` into [targets.{self.config.name}].',
+            )
+        return options
+
+    def _work_dir(self, job: Job) -> str:
+        work_dir = job.work_dir or self.config.work_dir
+        if not work_dir or not is_far(work_dir):
+            raise LaunchError(
+                f"nodes on Oracle's cloud cannot meet in the work dir {work_dir or '(none)'}",
+                "Name a bucket: `work_dir: oci://BUCKET@NAMESPACE/PREFIX`.",
+            )
+        open_store(work_dir)
+        return work_dir
+
+    def _node(self, job: Job, made: Framework, name: str, work_dir: str, code: CodePlan | None) -> NodePlan:
+        from ..node.archive import program
+        from ..node.boot import COMMAND, ENTRYPOINT, boot_environment
+
+        role, options = name.partition("-")[0], self.config.options
+        environment = {
+            "MUSTER_LAUNCHED": "1",
+            "MUSTER_PROTOCOL": str(PROTOCOL),
+            "MUSTER_WORK_DIR": work_dir,
+            "MUSTER_RUN_ID": RUN,
+            "MUSTER_MODE": role.upper(),
+            "MUSTER_NODE": name,
+            "MUSTER_CONTROL_PORT": str(CONTROL_PORT),
+            "MUSTER_CLOUD": "oci",
+            "MUSTER_COMPARTMENT": options["compartment_id"],
+            "MUSTER_TLS": "1",
+            "OCI_IAM_TYPE": "resource_principal",
+            **boot_environment(program()),
+        }
+        if options.get("subnet_id"):
+            environment["MUSTER_SUBNET"] = SUBNET
+        if options.get("cert_id"):
+            environment["MUSTER_CERTIFICATE_OCID"] = options["cert_id"]
+            environment["MUSTER_CERTIFICATE_AUTHORITY_OCID"] = options.get("ca_cert_id", "")
+        if references := {name: options["secrets"][name] for name in job.secrets}:
+            environment["MUSTER_SECRET_REFERENCES"] = " ".join(f"{name}={ocid}" for name, ocid in references.items())
+        if code:
+            environment["MUSTER_CODE"] = CODE
+        elif place := image_folder(job):
+            environment["MUSTER_CODE_DIR"] = place
+        ports = {port.name: str(port) for port in made.ports(job, role)}
+        return NodePlan(name, role, (*ENTRYPOINT, *COMMAND), environment, folder="", ports=ports)
+
+    # --- the cloud ---------------------------------------------------------------------------------------
+
+    @cached_property
+    def services(self) -> Services:
+        from ..clouds.oci import session
+        from ..clouds.oci_services import Services
+
+        options = self.config.options
+        return Services(session(options.get("auth"), options.get("profile"), options.get("region")))
+
+    @cached_property
+    def jobs(self) -> Jobs:
+        from .oci_jobs import Jobs
+
+        return Jobs(self.services, self.config.options["compartment_id"])
+
+    def launch(self, plan: Plan, run: str) -> OciNodes:
+        """Makes the job and all its runs, or nothing: what was made before a refusal is taken back."""
+        from ..node.archive import store_program
+        from .oci_launch import Launch
+        from .oci_nodes import OciNodes
+
+        store = open_store(plan.work_dir)
+        folder = RunFolder(store, run)
+        store_program(store)
+        launch = Launch(self.jobs, plan, folder, self._known(plan, folder))
+        try:
+            made = launch()
+        except LaunchError as error:
+            _refused(folder, error)
+            launch.take_back()
+            raise
+        return OciNodes(self, plan, folder, made)
+
+    def _known(self, plan: Plan, folder: RunFolder) -> dict[str, str]:
+        """What stands in the payloads in place of their marks. The same at every launch of the run."""
+        until = folder.read_job().created_at + plan.job.timeout + (plan.job.ttl or 30 * 86_400) + 2 * MARGIN
+        known = {RUN: folder.run, UNTIL: str(int(until)), CODE: plan.code.digest if plan.code else ""}
+        if subnet := plan.settings.get("subnet_id"):
+            known[SUBNET] = self._cidr(subnet)
+        return known
+
+    def _cidr(self, subnet: str) -> str:
+        try:
+            return str(self.services.call("network", "get_subnet", subnet).data["cidrBlock"])
+        except CloudError as error:
+            if error.status not in (401, 404):
+                raise
+            raise LaunchError(
+                f"the subnet {subnet} cannot be seen: {error.told}",
+                "Is it in this region? Or else a policy is missing: `muster policy` prints all that this job needs.",
+            ) from error
+
+    def node_payload(self, plan: Plan, name: str, known: Mapping[str, str]) -> dict[str, Any]:
+        """The job run of a node, also of one that was not there at first."""
+        planned = next((one.payload for one in plan.resources if one.kind == "job run" and one.name == name), None)
+        if planned is None:
+            made = framework(plan.job.framework)
+            node = self._node(plan.job, made, name, plan.work_dir, plan.code)
+            planned = run_payload(plan.job, plan.settings, node, plan.nodes)
+        payload: dict[str, Any] = rendered(planned, known)
+        return payload
+
+    def observe(self, plan: Plan, run: str) -> list[Sight]:
+        from .oci_jobs import latest
+
+        job = self._job(plan, run)
+        return list(latest(self.jobs.runs(job)).values()) if job else []
+
+    def said(self, plan: Plan, run: str, since: float) -> Iterator[LogLine]:
+        from .oci_logs import service_lines
+
+        return service_lines(self.services, plan, self.observe(plan, run), since)
+
+    def finish(self, plan: Plan, run: str, say: Say) -> None:
+        if job := self._job(plan, run):
+            # Nodes that are there end by themselves, and bring home what they have; the others never will.
+            here = RunFolder(open_store(plan.work_dir), run).nodes()
+            self.jobs.take_away(job, say, grace=_GRACE if here else 0.0)
+
+    def scale(self, plan: Plan, run: str, workers: int) -> list[str]:
+        """Further job runs, so that there are as many workers as asked for. Those too many main lets go itself."""
+        from .oci_launch import more_workers
+
+        folder = RunFolder(open_store(plan.work_dir), run)
+        job = self._job(plan, run)
+        if job is None:
+            return []
+        known = {**self._known(plan, folder), JOB: job}
+        return more_workers(self.jobs, plan, run, job, workers, lambda name: self.node_payload(plan, name, known))
+
+    def sweep(self, say: Say, dry: bool = False) -> list[Swept]:
+        from .oci_sweep import sweep
+
+        return sweep(self.jobs, self.config.work_dir, say, dry, time.time())
+
+    def probe(self, job: Job) -> list[Finding]:
+        """Starts two nodes for a minute, and tries every port that the job needs between them."""
+        from .oci_probe import probe
+
+        return probe(self, job)
+
+    def _job(self, plan: Plan, run: str) -> str | None:
+        name = plan.settings.get("display_name") or run
+        found = self.jobs.find(run, name)
+        return str(found["id"]) if found else None
+
+
+def _last_built() -> str:
+    from ..images import last_built
+
+    found = last_built()
+    if found is None:
+        raise LaunchError("image: @image is the last built image, and none was built here", "muster image build")
+    return found.name
+
+
+def _check_inputs(job: Job) -> None:
+    """Nodes elsewhere do not see the folders of this machine."""
+    from pathlib import Path
+
+    check_inputs(job)
+    for name, one in job.inputs.items():
+        if local_path(one.source, Path("/")):
+            raise LaunchError(
+                f"inputs.{name}: {one.source} is on this machine, and the nodes are not",
+                f"Put it into a bucket first, such as: oci os object bulk-upload --src-dir {one.source} …",
+            )
+
+
+def _notes(job: Job, options: Mapping[str, Any]) -> Iterator[str]:
+    images = {job.role(role).image or job.image or options.get("image") for role in ("main", "worker", "ps")}
+    if any(image and "@sha256:" not in image for image in images):
+        yield "image: named by a tag, which may move; `muster image push` tells its digest"
+    if job.ttl is None:
+        yield "ttl: none; Oracle ends the runs after 30 days"
+    if not options.get("log_group_id"):
+        yield "log_group_id: none; what a node says before it reaches the work dir is seen nowhere"
+
+
+def _refused(folder: RunFolder, error: LaunchError) -> None:
+    verdict = Verdict(End.LAUNCH_REFUSED, EXIT_CODES[End.LAUNCH_REFUSED], error.message)
+    result = fold(folder.run, [verdict], generation=0, started_at=time.time(), ended_at=time.time())
+    if result:
+        folder.write_result(result)

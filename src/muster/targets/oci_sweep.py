@@ -1,0 +1,69 @@
+"""Ending what nobody needs any more on Oracle's cloud: found by its tags, whoever launched it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import datetime
+from typing import Any
+
+from ..errors import CloudError, MusterError
+from ..workdir.opening import open_store
+from ..workdir.run import RunFolder
+from .base import Say, Swept
+from .oci_jobs import FINAL, Jobs
+from .oci_payloads import TAG, TAG_UNTIL
+
+_NEW = 900.0
+"""Seconds in which a job without runs may still be waiting for its launcher."""
+
+
+def sweep(jobs: Jobs, work_dir: str | None, say: Say, dry: bool, now: float) -> list[Swept]:
+    """Looks at every job that a Muster made, and ends those that are over or past their time."""
+    return [_swept(jobs, job, work_dir, say, dry, now) for job in jobs.tagged()]
+
+
+def _swept(jobs: Jobs, job: Mapping[str, Any], work_dir: str | None, say: Say, dry: bool, now: float) -> Swept:
+    run, ocid = job["freeformTags"][TAG], job["id"]
+    try:
+        runs = jobs.runs(ocid)
+        living = [one for one in runs if one["lifecycleState"] not in FINAL]
+        why = _reason(job, runs, living, _ended(run, work_dir), now)
+        if why is None:
+            return Swept(run, ocid, "kept", f"{len(living)} of {len(runs)} nodes at work")
+        if not dry:
+            jobs.take_away(ocid, say)
+        return Swept(run, ocid, "ended" if living else "deleted", why)
+    except CloudError as error:
+        return Swept(run, ocid, "failed", error.message)
+
+
+def _reason(job: Mapping[str, Any], runs: list[Any], living: list[Any], ended: bool, now: float) -> str | None:
+    """Why a job can go; None while it is needed."""
+    if _until(job) < now:
+        return "it is past the time that it said for itself"
+    if ended and living:
+        return f"its run has ended, and {len(living)} of its nodes have not"
+    if ended or (runs and not living):
+        return "its run has ended"
+    if not runs and now - _made(job) > _NEW:
+        return "its launcher made no node"
+    return None
+
+
+def _ended(run: str, work_dir: str | None) -> bool:
+    """Whether the work dir knows the run's end. Where it cannot be asked, the cloud's own word must do."""
+    if work_dir is None:
+        return False
+    with suppress(MusterError):
+        return RunFolder(open_store(work_dir), run).result() is not None
+    return False
+
+
+def _until(job: Mapping[str, Any]) -> float:
+    said = job["freeformTags"].get(TAG_UNTIL, "")
+    return float(said) if said.isdecimal() else float("inf")
+
+
+def _made(job: Mapping[str, Any]) -> float:
+    return datetime.fromisoformat(str(job["timeCreated"]).replace("Z", "+00:00")).timestamp()
