@@ -29,7 +29,7 @@ from .workdir.document import CodeRef, JobDocument
 from .workdir.home import absolute_paths, index_folder, launcher_log
 from .workdir.index import IndexEntry, entries, find, remember
 from .workdir.loglines import LogLine
-from .workdir.machine import Process
+from .workdir.machine import Process, this_machine
 from .workdir.names import find_run
 from .workdir.opening import open_store
 from .workdir.progress import Progress, unseen
@@ -193,11 +193,16 @@ class Run:
 
     def wait(self, timeout: float | None = None) -> Result:
         """Waits for the end."""
+        if result := self._within(timeout):
+            return result
+        raise MusterError(f"run {self.id} has not ended within {timeout:g} s")
+
+    def _within(self, timeout: float | None) -> Result | None:
         until = math.inf if timeout is None else time.monotonic() + timeout
         pause, slowest = 0.5, max(0.5, self.folder.store.capabilities.poll_seconds)
         while (result := self.poll()) is None:
             if time.monotonic() >= until:
-                raise MusterError(f"run {self.id} has not ended within {timeout:g} s")
+                return None
             self.pause(min(pause, max(0.0, until - time.monotonic())))
             # Nodes of ours wake us when they end; whoever else is asked again and again is asked ever less often.
             pause = pause if self._launched else min(1.5 * pause, slowest)
@@ -226,7 +231,17 @@ class Run:
         from .node.watching import ask_to_stop
 
         ask_to_stop(self.folder, why)
-        return self.wait(_STOPPED_WITHIN) if wait else None
+        if not wait:
+            return None
+        return self._within(_STOPPED_WITHIN) or self._ended_by_cloud(why)
+
+    def _ended_by_cloud(self, why: str) -> Result | None:
+        """Nodes that cannot be asked any more are ended all the same, where somebody else can."""
+        if not self.cloud:
+            raise MusterError(f"run {self.id} has not ended within {_STOPPED_WITHIN:g} s")
+        self.finish()
+        told = f"{why}; its nodes did not answer, and were ended by their cloud"
+        return self._conclude([Verdict(End.STOP_REQUESTED, EXIT_CODES[End.STOP_REQUESTED], told)], time.time())
 
     def scale(self, workers: int) -> None:
         """Asks for so many workers from now on, within the bounds of the job."""
@@ -310,7 +325,9 @@ def _launched(plan: Plan, run_id: str, say: Say) -> Run:
         f"run {run_id} is being launched already",
         f"See `muster status {run_id}`, or end it with `muster stop {run_id}`.",
     )
-    if number and not former.dead:
+    # Where nodes need no launcher, one on a machine that is not seen from here is taken to be gone.
+    elsewhere = target(plan.config()).remote and former.machine != this_machine()
+    if number and not former.dead and not elsewhere:
         raise taken
     try:
         folder.claim_launch(number + 1, Process.here())
@@ -334,7 +351,7 @@ def record(plan: Plan, say: Say, progress: Progress = unseen) -> str:
     from .workdir.fetching import fetched
     from .workdir.scan import scan
 
-    with fetched(plan.code.source, plan.job.entry, say) as got:
+    with target(plan.config()).logged_in(plan), fetched(plan.code.source, plan.job.entry, say) as got:
         found = scan(got.folder)
         code = CodePlan(got.source, found.digest, len(found.files), found.bytes)
         return _record(plan.with_code(code), got.folder, say, progress)

@@ -60,7 +60,7 @@ def jobs(framework: str) -> Iterator[Needs]:
     others = cycle(product(IMAGES, BUCKETS))
     for logging, secrets, subnet in product(LOGGING, SECRETS, ({}, {"subnet_id": "s"})):
         image, more = next(others)
-        job = Job(name="a", framework=framework, image=image, **more)
+        job = Job(name="a", framework=framework, image=image, secrets=tuple(secrets.get("secrets", ())), **more)
         yield needs_of(job, target(**logging, **secrets, **subnet))
 
 
@@ -104,6 +104,7 @@ def test_a_policy_is_enough_and_no_statement_can_be_left_out(framework: str) -> 
 
 def test_without_a_statement_what_it_is_for_is_refused() -> None:
     job = Job(name="a", framework="dask", image=IMAGES[1], code="oci://code@n/x", inputs={"d": Input("oci://data@n/x")})
+    job = replace(job, secrets=tuple(SECRETS[1]["secrets"]))
     needs = needs_of(job, target(subnet_id="s", storage_mount=["oci://mounted@n/x:dir"], **LOGGING[1], **SECRETS[1]))
     made, asked = policy(needs), list(calls(needs))
     assert len(made.statements) == 22
@@ -207,6 +208,7 @@ def test_needs_are_read_from_the_job_and_its_target() -> None:
     job = Job(
         name="a",
         framework="dask",
+        secrets=("KEY",),
         image="ocir.us-ashburn-1.oci.oraclecloud.com/ns/main@sha256:00",
         roles={"worker": Role(image="iad.ocir.io/ns/a/worker"), "ps": Role(image="localhost:5000/x/y:1")},
         inputs={"data": Input("oci://data@ns/x?region=a"), "local": Input("/data"), "s3": Input("s3://data/x")},
@@ -215,13 +217,15 @@ def test_needs_are_read_from_the_job_and_its_target() -> None:
         "storage_mount": ["oci://mounted@ns/p:dir", "10.0.0.2@/export:dir", {"bucket": "table", "namespace": "ns"}],
         "workspace": "sync@ns",
         "git_secret_id": "ocid1.vaultsecret.oc1.iad.git",
+        "secrets": {"KEY": "ocid1.vaultsecret.oc1.iad.key", "OTHER": "ocid1.vaultsecret.oc1.iad.other"},
     }
     needs = needs_of(job, target(**options))
     assert (needs.bucket, needs.namespace) == ("work", "namespace")
     assert needs.read_buckets == ("data",)
-    assert needs.written_buckets == ("mounted", "table", "sync")
+    assert needs.written_buckets == ("mounted", "table")
     assert needs.repositories == ("main", "a/worker")
-    assert needs.secrets == ("ocid1.vaultsecret.oc1.iad.git",)
+    assert needs.secrets == ("ocid1.vaultsecret.oc1.iad.key",)
+    assert needs.git_secret == "ocid1.vaultsecret.oc1.iad.git"
     assert needs_of(replace(job, work_dir="oci://own@ns/x"), target()).bucket == "own"
     assert needs_of(replace(job, work_dir="s3://own/x"), target()).bucket == ""
     with pytest.raises(MusterError, match="target 'oci' has no compartment_id"):

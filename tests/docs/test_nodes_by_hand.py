@@ -15,7 +15,14 @@ from tests.harness import Muster
 PAGE = ROOT / "docs" / "nodes-by-hand.md"
 ELSEWHERE = {"MUSTER_HOME", "MUSTER_GPUS", "OCI__SYNC_DIR"}
 """Read by other parts than the one that reads a node's settings."""
-OURS = {"MUSTER_LAUNCHED", "MUSTER_CODE", "MUSTER_LIFELINE", "MUSTER_SECRETS"}
+OURS = {
+    "MUSTER_LAUNCHED",
+    "MUSTER_CODE",
+    "MUSTER_LIFELINE",
+    "MUSTER_SECRETS",
+    "MUSTER_SECRET_REFERENCES",
+    "MUSTER_CLOUD",
+}
 """Between a launcher and its nodes alone."""
 
 

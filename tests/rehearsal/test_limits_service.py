@@ -71,9 +71,9 @@ def test_what_is_used_is_not_available(client: Any, limits: Limits) -> None:
     assert (refused.value.status, refused.value.code) == (400, "LimitExceeded")
     limits.take(E4, -60)
     assert seen() == (0, 64)
-    limits.set_limit(E4, 8)
+    limits.set_limits({E4: 8})
     assert seen() == (0, 8)
-    limits.set_limit(E4, 64)
+    limits.set_limits({E4: 64})
 
 
 def test_limits_are_listed(client: Any) -> None:

@@ -50,7 +50,7 @@ def clients(network: Network, tmp_path_factory: pytest.TempPathFactory) -> Itera
     import oci
 
     folder, identity = tmp_path_factory.mktemp("network"), Identity()
-    steered = controls(identity, ObjectStorage(folder))
+    steered = {**controls(identity, ObjectStorage(folder)), **network.controls()}
     with Server(OracleCloud(identity, network.routes(), steered)) as server:
         made = OracleServer(server.endpoint, 0, "rehearsal", Steering(server.endpoint)).make_user(Path(folder))
         client = oci.core.VirtualNetworkClient(
@@ -58,6 +58,7 @@ def clients(network: Network, tmp_path_factory: pytest.TempPathFactory) -> Itera
             service_endpoint=server.endpoint,
             retry_strategy=oci.retry.NoneRetryStrategy(),
         )
+        client.steering = Steering(server.endpoint)
         yield client
         client.base_client.session.close()
 
@@ -125,6 +126,20 @@ def test_a_vcn_comes_with_a_list_that_lets_ssh_in_and_a_table_that_leads_nowhere
         rule.tcp_options.destination_port_range.min for rule in rules.ingress_security_rules if rule.tcp_options
     ] == [22]
     assert client.get_route_table(vcn.default_route_table_id).data.route_rules == []
+
+
+def test_another_process_makes_and_asks_through_the_control(client: Any) -> None:
+    """A rehearsal has things under the very names that a target gives them."""
+    ask = client.steering.ask
+    vcn = ask("POST", "network", {"kind": "vcns", "details": {**HERE, "cidrBlocks": ["10.8.0.0/16"]}})
+    details = {**HERE, "vcnId": vcn["id"], "cidrBlock": "10.8.1.0/24", "id": "ocid1.subnet.oc1.iad.team"}
+    ask("POST", "network", {"kind": "subnets", "details": details})
+    assert client.get_subnet("ocid1.subnet.oc1.iad.team").data.cidr_block == "10.8.1.0/24"
+    wish = {"source": "10.8.1.2", "destination": "10.8.1.3", "protocol": "tcp"}
+    assert [ask("POST", "reachable", {**wish, "port": port}) for port in (22, 8786)] == [True, False]
+    change = {"kind": "subnets", "id": "ocid1.subnet.oc1.iad.team", "details": {"prohibitPublicIpOnVnic": True}}
+    ask("PUT", "network_changes", change)
+    assert client.get_subnet("ocid1.subnet.oc1.iad.team").data.prohibit_public_ip_on_vnic is True
 
 
 def test_security_groups_have_rules_and_members(client: Any, network: Network) -> None:

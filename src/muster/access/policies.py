@@ -156,6 +156,9 @@ def _launchers_storage(needs: Needs, write: _Writer) -> Iterator[Statement]:
         yield write(
             "manage objects", "the work dir: code and records go up, logs and outputs come down", _OBJECTS, here
         )
+    if needs.git_secret:
+        here = _one_of("target.secret.id", [needs.git_secret])
+        yield write("read secret-bundles", "the key that git fetches the code with", "SECRET_BUNDLE_READ", here)
     if needs.code_bucket:
         here = _one_of("target.bucket.name", [needs.code_bucket])
         yield write("read objects", "the version of the code that a run gets", "OBJECT_INSPECT OBJECT_READ", here)

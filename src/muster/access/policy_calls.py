@@ -52,6 +52,8 @@ def _launchers(needs: Needs) -> Iterator[Call]:
     yield from _watching(LAUNCHER)
     if needs.bucket:
         yield from _writing(LAUNCHER, needs.bucket)
+    if needs.git_secret:
+        yield Call(LAUNCHER, "get_secret_bundle", ("SECRET_BUNDLE_READ",), {"target.secret.id": needs.git_secret})
     if needs.code_bucket:
         yield from _reading(LAUNCHER, needs.code_bucket)
     yield from _launchers_network(needs)

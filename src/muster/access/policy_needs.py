@@ -61,6 +61,8 @@ class Needs:
     log: bool = False
     """Whether the log is there already; if not, it is made in the group."""
     secrets: tuple[str, ...] = ()
+    git_secret: str = ""
+    """The key that the launcher fetches the code with."""
     authority: str = ""
     certificate: str = ""
     tag_namespaces: tuple[str, ...] = ()
@@ -83,7 +85,7 @@ class Needs:
 def _names(needs: Needs) -> Iterator[tuple[str, str]]:
     """Every text that goes into a statement, and what it must be."""
     buckets = (needs.bucket, needs.code_bucket, *needs.read_buckets, *needs.written_buckets)
-    ocids = (needs.log_group, needs.authority, needs.certificate, *needs.secrets)
+    ocids = (needs.log_group, needs.authority, needs.certificate, *needs.secrets, needs.git_secret)
     yield "OCID", needs.compartment_id
     yield "group" if needs.launcher == "user" else "dynamic group", needs.users
     yield "dynamic group", needs.runs
@@ -105,7 +107,8 @@ def needs_of(job: Job, target: Target, **chosen: Any) -> Needs:
         raise MusterError(f"target {target.name!r} has no compartment_id", fix)
     bucket, namespace = _bucket(job.work_dir or target.work_dir or "")
     code, _ = _bucket(job.code or "")
-    written = _others([*_mounts(options), _workspace(options)], (bucket,))
+    written = _others(_mounts(options), (bucket,))
+    secrets = options.get("secrets") or {}
     found: dict[str, Any] = {
         "compartment_id": str(options["compartment_id"]),
         "bucket": bucket,
@@ -119,7 +122,8 @@ def needs_of(job: Job, target: Target, **chosen: Any) -> Needs:
         "subnet": bool(options.get("subnet_id")),
         "log_group": str(options.get("log_group_id") or ""),
         "log": bool(options.get("log_id")),
-        "secrets": _others([*(options.get("secrets") or {}).values(), options.get("git_secret_id") or ""]),
+        "secrets": _others(secrets[name] for name in job.secrets if name in secrets),
+        "git_secret": str(options.get("git_secret_id") or ""),
         "authority": str(options.get("ca_cert_id") or ""),
         "certificate": str(options.get("cert_id") or ""),
         "tag_namespaces": _others(options.get("defined_tags") or {}),
@@ -141,11 +145,6 @@ def _mounts(options: Mapping[str, Any]) -> Iterator[str]:
             yield str(mount.get("bucket") or "")
         else:
             yield _bucket(str(mount))[0]
-
-
-def _workspace(options: Mapping[str, Any]) -> str:
-    said = str(options.get("workspace") or "")
-    return _bucket(said if "://" in said else f"oci://{said}")[0]
 
 
 def _repositories(job: Job, options: Mapping[str, Any]) -> tuple[str, ...]:

@@ -78,7 +78,7 @@ def check_installed() -> None:
 
 def endpoint() -> str | None:
     """Where object storage is, if not where the region has it."""
-    return os.environ.get("OCI_OBJECTSTORAGE_SERVICE_ENDPOINT")
+    return os.environ.get("OCI_OBJECTSTORAGE_SERVICE_ENDPOINT") or os.environ.get("MUSTER_OCI_ENDPOINT")
 
 
 def _found_way(profile: str | None) -> str:

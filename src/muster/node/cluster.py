@@ -196,7 +196,8 @@ def _gone(cluster: Cluster, event: Left | Lost, now: float) -> Next:
     if not peer.alive:
         return cluster, []
     if cluster.verdict is not None or (peer.state == "done" and cluster.terms.ephemeral):
-        return roster.mark(cluster, event.node, "left"), []
+        # Who went without a word may still be there, as a machine that is paid for.
+        return roster.mark(cluster, event.node, "left" if isinstance(event, Left) else "lost"), []
     if isinstance(event, Left) and event.verdict.end is End.TTL_REACHED:
         return _conclude(roster.mark(cluster, event.node, "left"), event.verdict)  # it began before us
     failure = _loss(event)

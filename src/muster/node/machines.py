@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..errors import MusterError
+from ..errors import CloudError, MusterError
 from .asking import ask
 
 _FINAL = frozenset({"SUCCEEDED", "FAILED", "CANCELED", "CANCELING", "DELETED"})
@@ -51,7 +51,11 @@ class Machines:
     def _cancel(self, run: str) -> None:
         from ..clouds.oci_bare_calls import Calls
 
-        Calls(patience=10).cancel_run(run)
+        try:
+            Calls(patience=10).cancel_run(run)
+        except CloudError as error:
+            if error.status not in (404, 409):  # it has ended meanwhile
+                raise
 
 
 async def end_the_others(left: Collection[str], expected: int, say: Callable[[str], None]) -> None:

@@ -348,7 +348,7 @@ class MainSide:
             if result and not node.quit_quietly:
                 await self._write_down(result)
             terms, peers = self.cluster.terms, self.cluster.peers.items()
-            left = [name for name, peer in peers if peer.state == "left"]
+            left = [name for name, peer in peers if peer.state == "left" and name != "main"]
             await end_the_others(left, terms.workers + terms.servers, node.say)
             await node.keeping.finish(unheard=False)
             if self._copying:

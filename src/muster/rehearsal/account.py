@@ -62,9 +62,9 @@ class Account:
         self._asked: dict[str, tuple[Principal, Wish]] = {}
         self.namespace = namespace
         self.projects: dict[str, str] = {}
-        self.subnets: dict[str, str] = {}
         self.storage = ObjectStorage(folder / "objects", namespace, self._may_use, conflicts)
         self.network = Network(self.permit, clock=self.clock)
+        self.subnets = self.network.homes
         self.logs = LogService(self.permit)
         self.vault = VaultService(self.permit, self.clock)
         self.certificates = CertificateService(self.permit)
@@ -158,7 +158,6 @@ class Account:
             routeTableId=table["id"],
             securityListIds=[rules["id"]],
         )
-        self.subnets[subnet] = compartment
 
     def _make_image(self, image: str, compartment: str) -> None:
         place, _, tag = image.partition("@")[0].rpartition(":")
@@ -205,6 +204,9 @@ class Account:
             **self.logs.controls(),
             **self.vault.controls(),
             **self.certificates.controls(),
+            **self.network.controls(),
+            **self.limits.controls(),
+            **self.artifacts.controls(),
         }
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from .buckets import moment
 from .messages import Answer
+from .oracle_cloud import Control
 from .permits import Permit, Wish, check, everybody
 from .principals import COMPARTMENT
 from .routing import Call, Refusal, Route, json_answer
@@ -41,6 +42,9 @@ class Artifacts:
             Route("GET", f"{BASE}/images", self.list_images, "list_images"),
             Route("GET", f"{BASE}/images/{{id}}", self.get_image),
         ]
+
+    def controls(self) -> dict[str, Control]:
+        return {"images": lambda said: self.push(**said)}
 
     def make_repository(self, name: str, compartment: str = COMPARTMENT) -> dict[str, Any]:
         """An empty repository."""

@@ -11,6 +11,7 @@ it. Each node has a home, an environment and a loopback address of its own (`pla
 
 from __future__ import annotations
 
+import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -57,7 +58,7 @@ class DataScience:
         images: Mapping[str, Sequence[str]] | None = None,
         environment: Mapping[str, str] | None = None,
         logs: LogService | None = None,
-        projects: Mapping[str, str] | None = None,
+        projects: dict[str, str] | None = None,
         subnets: Mapping[str, str] | None = None,
         shapes: Mapping[str, Shape] = SHAPES,
         quota: Mapping[str, int] | None = None,
@@ -94,6 +95,7 @@ class DataScience:
             region=region,
         )
         self._refusals = Refusals()
+        self._names: dict[str, str] = {}
         retries = Retries(clock)
         self._jobs = Jobs(self.settings, retries)
         self._runs = JobRuns(self.settings, self._jobs, retries, self._refusals)
@@ -104,6 +106,7 @@ class DataScience:
             *self._runs.routes(),
             Route("GET", f"{BASE}/jobShapes", self.list_shapes, "list_shapes"),
             Route("GET", f"{BASE}/projects", self.list_projects, "list_projects"),
+            Route("POST", f"{BASE}/projects", self.create_project, "create_project"),
             Route("GET", f"{BASE}/projects/{{project}}", self.get_project, "get_project"),
         ]
         return [replace(route, handler=partial(self._throttled, route.handler)) for route in routes]
@@ -123,6 +126,16 @@ class DataScience:
         rows = [self._project(project) for project, where in known.items() if where == compartment]
         return page(ordered(rows, call.query, "timeCreated"), call.query)
 
+    def create_project(self, call: Call) -> Answer:
+        said = call.said()
+        compartment = required(said, "compartmentId")
+        self.settings.demand(call, "create_project", compartment)
+        project = f"ocid1.datascienceproject.oc1.iad.{secrets.token_hex(8)}"
+        if self.settings.projects is not None:
+            self.settings.projects[project] = compartment
+        self._names[project] = str(said.get("displayName") or "")
+        return json_answer(self._project(project), headers={"etag": "1"})
+
     def get_project(self, call: Call) -> Answer:
         project = call.parts["project"]
         self.settings.demand(call, "get_project", self.settings.compartment_of_project(project))
@@ -132,7 +145,7 @@ class DataScience:
         return {
             "id": project,
             "timeCreated": moment(0),
-            "displayName": project.rpartition(".")[2],
+            "displayName": self._names.get(project) or project.rpartition(".")[2],
             "description": None,
             "compartmentId": (self.settings.projects or {}).get(project, COMPARTMENT),
             "createdBy": "rehearsal",

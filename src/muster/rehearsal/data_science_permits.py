@@ -27,6 +27,7 @@ NEEDED: Mapping[str, tuple[str, ...]] = {
     "update_run": ("DATA_SCIENCE_JOB_RUN_UPDATE",),
     "cancel_run": ("DATA_SCIENCE_JOB_RUN_UPDATE",),
     "delete_run": ("DATA_SCIENCE_JOB_RUN_DELETE",),
+    "create_project": ("DATA_SCIENCE_PROJECT_CREATE",),
     "get_project": ("DATA_SCIENCE_PROJECT_READ",),
     "list_projects": ("DATA_SCIENCE_PROJECT_INSPECT",),
     # Of the caller, for a job or a run in a subnet: `use subnets` has both, and so has `use virtual-network-family`.

@@ -84,7 +84,7 @@ class Settings:
     throttle: Throttle = field(default_factory=Throttle)
     shapes: Mapping[str, Shape] = field(default_factory=lambda: SHAPES)
     images: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    projects: Mapping[str, str] | None = None
+    projects: dict[str, str] | None = None
     subnets: Mapping[str, str] | None = None
     logs: LogService | None = None
     environment: Mapping[str, str] = field(default_factory=dict)

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Mapping
 
 from .messages import Answer
+from .oracle_cloud import Control
 from .permits import Permit, Wish, check, everybody
 from .routing import Call, Refusal, Route, json_answer
 
@@ -45,9 +46,13 @@ class Limits:
             Route("GET", f"{BASE}/services", self.list_services),
         ]
 
-    def set_limit(self, name: str, value: int) -> None:
+    def controls(self) -> dict[str, Control]:
+        return {"limits": self.set_limits}
+
+    def set_limits(self, limits: Mapping[str, int]) -> None:
+        """Other limits than those there are, by name."""
         with self._lock:
-            self._limits[name] = value
+            self._limits.update(limits)
 
     def take(self, name: str, count: int) -> None:
         """So much more is in use (or less, if negative). More than the limit is refused as the service does."""

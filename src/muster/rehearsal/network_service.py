@@ -19,6 +19,7 @@ from .buckets import moment
 from .messages import Answer
 from .network_kinds import EGRESS, INGRESS, KINDS, Kind, check_details, defaults
 from .network_traffic import EPHEMERAL, NUMBERS, OUTSIDE, Card, Packet, connects
+from .oracle_cloud import Control
 from .permits import Permit, Wish, check, everybody
 from .routing import Call, Refusal, Route, json_answer
 
@@ -28,6 +29,22 @@ _RESERVED = 3
 """The first two addresses of a subnet and the last one are Oracle's."""
 
 Thing = dict[str, Any]
+
+
+class Homes(Mapping[str, str]):
+    """The compartment of each subnet that there is now, whoever made it."""
+
+    def __init__(self, subnets: Mapping[str, Thing]) -> None:
+        self._subnets = subnets
+
+    def __getitem__(self, subnet: str) -> str:
+        return str(self._subnets[subnet]["compartmentId"])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self._subnets))
+
+    def __len__(self) -> int:
+        return len(self._subnets)
 
 
 class Network:
@@ -40,6 +57,7 @@ class Network:
         self._rules: dict[str, list[Thing]] = {}
         self._cards: dict[str, Thing] = {}
         self._tokens: dict[str, Thing] = {}
+        self.homes = Homes(self._things["subnets"])
 
     def routes(self) -> list[Route]:
         groups = f"{BASE}/networkSecurityGroups/{{id}}"
@@ -64,10 +82,17 @@ class Network:
         yield Route("PUT", f"{place}/{{id}}", bound(self.update_thing), f"update_{kind.word}")
         yield Route("DELETE", f"{place}/{{id}}", bound(self.delete_thing), f"delete_{kind.word}")
 
+    def controls(self) -> dict[str, Control]:
+        return {
+            "network": lambda said: self.make(said["kind"], **said["details"]),
+            "network_changes": lambda said: self.change(said["kind"], said["id"], **said["details"]),
+            "reachable": lambda said: self.reachable(**said),
+        }
+
     # What is there, for tests and for machines
 
     def make(self, path: str, /, **said: Any) -> Thing:
-        """A thing by the details of its create, in the names of the wire."""
+        """A thing by the details of its create, in the names of the wire; its `id` may be given too."""
         kind = _BY_PATH[path]
         check_details(kind, said)
         with self._lock:
@@ -155,7 +180,7 @@ class Network:
         with self._lock:
             if token and token in self._tokens:
                 return json_answer(self._tokens[token])
-            made = self.make(kind.path, **said)
+            made = self.make(kind.path, **{**said, "id": None})
             if token:
                 self._tokens[token] = made
         return json_answer(made)

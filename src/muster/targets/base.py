@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol
 
@@ -162,6 +163,9 @@ class Target(Protocol):
 
     def plan(self, job: Job) -> Plan:
         """What a launch would create. Touches nothing."""
+
+    def logged_in(self, plan: Plan) -> AbstractContextManager[None]:
+        """While code is fetched: whatever the target knows that git needs to log in."""
 
     def launch(self, plan: Plan, run: str) -> Launched:
         """Does just what the plan says, all of it or nothing."""

@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -105,6 +106,9 @@ class Local:
             folder=str(folder),
             ports={port.name: str(port) for port in made.ports(job, role)},
         )
+
+    def logged_in(self, plan: Plan) -> AbstractContextManager[None]:
+        return nullcontext()  # git has what its user has
 
     def launch(self, plan: Plan, run: str) -> LocalNodes:
         """Starts every node, or none: what was started before a refusal is ended again."""

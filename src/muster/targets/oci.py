@@ -5,12 +5,15 @@ Why so, and what speaks against other ways, is told in docs/design.md.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from ..access.ports import CONTROL_PORT
 from ..errors import CloudError, LaunchError
 from ..frameworks.base import Framework
 from ..frameworks.registry import framework
@@ -32,10 +35,9 @@ if TYPE_CHECKING:
     from ..access.findings import Finding
     from ..clouds.oci_services import Services
     from .oci_jobs import Jobs
+    from .oci_launch import Launch
     from .oci_nodes import OciNodes
 
-CONTROL_PORT = 29399
-"""Where main listens for its workers: one port, so that a security list can let it through."""
 _NEEDED = ("compartment_id", "project_id")
 _GRACE = 60.0
 """Seconds that nodes have to end by themselves once their run has ended."""
@@ -50,6 +52,8 @@ class Oci:
     # --- the plan ----------------------------------------------------------------------------------------
 
     def plan(self, job: Job) -> Plan:
+        from ..access.policies import needs_of, policy
+
         made = framework(job.framework)
         options = self._options(job)
         work_dir = self._work_dir(job)
@@ -73,6 +77,7 @@ class Oci:
             network=f"between the nodes, inside the subnet: {made.open_ports(job)}; control {CONTROL_PORT}",
             notes=tuple(_notes(job, options)),
             resources=planned,
+            statements=tuple(one.text for one in policy(needs_of(job, self.config)).statements),
             settings=options,
         )
 
@@ -126,7 +131,7 @@ class Oci:
             "MUSTER_COMPARTMENT": options["compartment_id"],
             "MUSTER_TLS": "1",
             "OCI_IAM_TYPE": "resource_principal",
-            **boot_environment(program()),
+            **boot_environment(program(), _storage(options.get("region") or os.environ.get("OCI_REGION", ""))),
         }
         if options.get("subnet_id"):
             environment["MUSTER_SUBNET"] = SUBNET
@@ -158,6 +163,14 @@ class Oci:
 
         return Jobs(self.services, self.config.options["compartment_id"])
 
+    def logged_in(self, plan: Plan) -> AbstractContextManager[None]:
+        secret = plan.settings.get("git_secret_id")
+        if not secret:
+            return nullcontext()
+        from .oci_git import with_key
+
+        return with_key(self.services, secret)
+
     def launch(self, plan: Plan, run: str) -> OciNodes:
         """Makes the job and all its runs, or nothing: what was made before a refusal is taken back."""
         from ..node.archive import store_program
@@ -167,12 +180,12 @@ class Oci:
         store = open_store(plan.work_dir)
         folder = RunFolder(store, run)
         store_program(store)
-        launch = Launch(self.jobs, plan, folder, self._known(plan, folder))
+        launch = Launch(self.jobs, plan, folder)
         try:
-            made = launch()
-        except LaunchError as error:
-            _refused(folder, error)
-            launch.take_back()
+            made = launch(self._known(plan, folder))
+        except (LaunchError, KeyboardInterrupt) as error:
+            _refused(folder, error.message if isinstance(error, LaunchError) else "the launch was interrupted")
+            _take_back(launch, error)
             raise
         return OciNodes(self, plan, folder, made)
 
@@ -218,9 +231,9 @@ class Oci:
 
     def finish(self, plan: Plan, run: str, say: Say) -> None:
         if job := self._job(plan, run):
-            # Nodes that are there end by themselves, and bring home what they have; the others never will.
-            here = RunFolder(open_store(plan.work_dir), run).nodes()
-            self.jobs.take_away(job, say, grace=_GRACE if here else 0.0)
+            # Nodes that know of the end end by themselves, and bring home what they have; the others never will.
+            folder = RunFolder(open_store(plan.work_dir), run)
+            self.jobs.take_away(job, say, grace=_GRACE if folder.result() and folder.nodes() else 0.0)
 
     def scale(self, plan: Plan, run: str, workers: int) -> list[str]:
         """Further job runs, so that there are as many workers as asked for. Those too many main lets go itself."""
@@ -248,6 +261,14 @@ class Oci:
         name = plan.settings.get("display_name") or run
         found = self.jobs.find(run, name)
         return str(found["id"]) if found else None
+
+
+def _storage(region: str) -> str:
+    """Where the nodes' boot finds object storage; empty for Oracle's first realm, whose hosts it knows by itself."""
+    from ..clouds.oci_bare_regions import in_full, service_host
+
+    host = service_host("objectstorage", in_full(region)) if region else ""
+    return "" if not host or host.endswith(".oraclecloud.com") else f"https://{host}"
 
 
 def _last_built() -> str:
@@ -278,12 +299,26 @@ def _notes(job: Job, options: Mapping[str, Any]) -> Iterator[str]:
         yield "image: named by a tag, which may move; `muster image push` tells its digest"
     if job.ttl is None:
         yield "ttl: none; Oracle ends the runs after 30 days"
+    if options.get("workspace"):
+        yield f"workspace: {options['workspace']} is not used; outputs come to the work dir (`muster outputs`)"
     if not options.get("log_group_id"):
         yield "log_group_id: none; what a node says before it reaches the work dir is seen nowhere"
 
 
-def _refused(folder: RunFolder, error: LaunchError) -> None:
-    verdict = Verdict(End.LAUNCH_REFUSED, EXIT_CODES[End.LAUNCH_REFUSED], error.message)
+def _take_back(launch: Launch, error: BaseException) -> None:
+    """What cannot be taken back is named, beside the reason why it had to be."""
+    try:
+        launch.take_back()
+    except CloudError as left:
+        if launch.job is None and isinstance(error, LaunchError):
+            return  # nothing was made, as far as anybody can say
+        raise LaunchError(
+            f"{error}\nThe job {launch.job} could not be taken back: {left.message}", "Later: `muster sweep`."
+        ) from error
+
+
+def _refused(folder: RunFolder, why: str) -> None:
+    verdict = Verdict(End.LAUNCH_REFUSED, EXIT_CODES[End.LAUNCH_REFUSED], why)
     result = fold(folder.run, [verdict], generation=0, started_at=time.time(), ended_at=time.time())
     if result:
         folder.write_result(result)

@@ -25,6 +25,8 @@ PARALLEL = 16
 """Requests at once: more are throttled."""
 _ENDED_WITHIN = 900.0
 """Seconds that runs which were cancelled are waited for."""
+_ACTIVE_WITHIN = 600.0
+"""Seconds that a new job is waited for."""
 
 
 def token(run: str, what: str) -> str:
@@ -48,11 +50,13 @@ class Jobs:
         found = self.find(run, str(payload["displayName"])) if look else None
         if found is None:
             found = self._made(payload, run)
+        until = time.monotonic() + _ACTIVE_WITHIN
         for pause in _pauses(0.3, 5.0):
-            if found["lifecycleState"] == "ACTIVE":
+            state = found["lifecycleState"]
+            if state == "ACTIVE":
                 return str(found["id"])
-            if found["lifecycleState"] != "CREATING":
-                raise CloudError(f"job {found['id']} is {found['lifecycleState']}", told=found.get("lifecycleDetails"))
+            if state != "CREATING" or time.monotonic() > until:
+                raise CloudError(f"job {found['id']} is {state}", told=found.get("lifecycleDetails") or "")
             time.sleep(pause)
             found = self._ask("get_job", found["id"])
         raise AssertionError  # the pauses have no end
@@ -105,32 +109,44 @@ class Jobs:
                 raise
 
     def take_away(self, job: str, say: Say, grace: float = 0.0) -> None:
-        """Ends all runs of a job, waits until they have, and deletes the job.
+        """Ends all runs of a job, waits until they have, and deletes the job; others may be doing so as well.
 
         Runs are left `grace` seconds to end by themselves.
         """
         since, asked = time.monotonic(), False
         for pause in _pauses(0.5, 5.0):
             living = [run for run in self.runs(job) if run["lifecycleState"] not in FINAL]
-            if not living:
-                break
+            if not living and self._deleted(job):
+                return
             waited = time.monotonic() - since
-            if not asked and waited >= grace:
-                say(f"ending {len(living)} job run{'s' if len(living) > 1 else ''}")
+            if living and waited >= grace:
+                if not asked:
+                    say(f"ending {len(living)} job run{'s' if len(living) > 1 else ''}")
                 self.cancel(living)
                 asked = True
             if waited > grace + _ENDED_WITHIN:
-                names = ", ".join(run["displayName"] for run in living)
+                names = ", ".join(run["displayName"] for run in living) or "another one"
                 raise CloudError(f"these job runs have not ended: {names}", "Ask again: `muster sweep`.")
             time.sleep(pause)
-        self._delete(job)
 
-    def _delete(self, job: str) -> None:
+    def _deleted(self, job: str) -> bool:
+        """False where a launcher made one more run just now, which is in the way."""
         try:
             self._ask("delete_job", job)
         except CloudError as error:
+            if error.status == 409:
+                return self._is_gone(job)
             if error.status != 404:
                 raise
+        return True
+
+    def _is_gone(self, job: str) -> bool:
+        try:
+            return self._ask("get_job", job)["lifecycleState"] in _GONE
+        except CloudError as error:
+            if error.status != 404:
+                raise
+            return True
 
 
 def sight(run: Mapping[str, Any]) -> Sight:

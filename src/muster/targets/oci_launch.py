@@ -19,13 +19,15 @@ from .oci_words import advice
 class Launch:
     """One attempt to make what a plan says. A later one finds what an earlier one made."""
 
-    def __init__(self, jobs: Jobs, plan: Plan, folder: RunFolder, known: Mapping[str, str]) -> None:
-        self._jobs, self._plan, self._folder, self._known = jobs, plan, folder, dict(known)
+    def __init__(self, jobs: Jobs, plan: Plan, folder: RunFolder) -> None:
+        self._jobs, self._plan, self._folder = jobs, plan, folder
+        self._known: dict[str, str] = {}
         self._failed = threading.Event()
         self.job: str | None = None
 
-    def __call__(self) -> dict[str, str]:
-        """Makes it. The OCID of the job run of each node."""
+    def __call__(self, known: Mapping[str, str]) -> dict[str, str]:
+        """Makes it, with what is known by now. The OCID of the job run of each node."""
+        self._known = dict(known)
         job, *runs = self._plan.resources
         again = self._folder.latest_launch()[0] > 1
         try:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from ..errors import CloudError, LaunchError, StoreBusy
+from ..errors import CloudError, LaunchError, MusterError, StoreBusy
 from ..workdir.records import EXIT_CODES, End, Verdict, fold
 from ..workdir.run import RunFolder
 from .base import Plan, Sight
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 _QUICK, _SLOW = 2.0, 15.0
 """Seconds between looks at the cloud: near a change, and while all is quiet."""
+_WORDS = 10
+"""Lines of nodes that were never there which the run's end repeats."""
 
 
 class OciNodes:
@@ -28,6 +31,7 @@ class OciNodes:
         self._pause, self._look_at = _QUICK, 0.0
         self._attempts = dict.fromkeys(made, 1)
         self._seen: dict[str, Sight] = {}
+        self._missed: tuple[str, ...] = ()
         self._over = False
 
     def poll(self) -> bool:
@@ -48,22 +52,39 @@ class OciNodes:
         self._seen = seen
         if any(one.final for one in seen.values()):
             self._pause = _QUICK
-        result = self._folder.result()
-        if result is None:
-            self._restart([one for one in seen.values() if one.final])
-        if any(not one.final for one in seen.values()) and result is None:
+        if self._folder.result() is None and self._goes_on([one for one in seen.values() if one.final]):
             return False
-        self._target.finish(self._plan, self.run, self.said.append)
+        # The end is written before the job is deleted: with it goes what its nodes said to the service.
         self._conclude()
+        self._target.finish(self._plan, self.run, self.said.append)
         return True
 
-    def _restart(self, ended: list[Sight]) -> None:
+    def _goes_on(self, ended: list[Sight]) -> bool:
+        """Whether nodes are left, or new ones were just made, and none is missed that will never come."""
+        if self._restart(ended):
+            return True
+        self._missed = tuple(one.node for one in ended if self._is_missed(one.node))
+        return not self._missed and len(ended) < len(self._seen)
+
+    def _restart(self, ended: list[Sight]) -> bool:
         """A node whose machine was lost gets another one; one that ended by itself does not."""
-        for one in ended:
-            record = self._folder.node(one.node) if one.node else None
-            lost = record is None or record.state != "ended"
-            if lost and self._attempts.get(one.node, 1) <= self._plan.job.retries and not self._folder.result():
-                self._again(one.node)
+        lost = [one.node for one in ended if self._is_lost(one.node)]
+        again = [name for name in lost if self._attempts.get(name, 1) <= self._plan.job.retries]
+        if not again or self._folder.result():
+            return False
+        for name in again:
+            self._again(name)
+        return True
+
+    def _is_lost(self, name: str) -> bool:
+        record = self._folder.node(name) if name else None
+        return record is None or record.state != "ended"
+
+    def _is_missed(self, name: str) -> bool:
+        """Whether the cluster needs a node that ended before it was there: to wait for it would be in vain."""
+        if name not in {node.name for node in self._plan.nodes} or self._folder.node(name):
+            return False
+        return not (self._plan.job.workers.elastic and name.startswith("worker-"))
 
     def _again(self, name: str) -> None:
         known = {**self._target._known(self._plan, self._folder), JOB: self._target._job(self._plan, self.run) or ""}
@@ -78,21 +99,41 @@ class OciNodes:
         """Where no node was left to say how it ended, whoever looks on says so, in the service's words."""
         if self._folder.result():
             return
-        told = [f"{one.node}: {one.state}: {one.detail}" for one in self._seen.values() if one.detail]
         verdicts = [record.verdict for record in self._folder.nodes() if record.verdict]
-        detail = "\n".join(told) or "the job runs ended without a word"
-        verdicts.append(Verdict(End.MAIN_LOST, EXIT_CODES[End.MAIN_LOST], detail))
+        end = End.NOT_READY if self._missed else End.MAIN_LOST
+        verdicts.append(Verdict(end, EXIT_CODES[end], self._told(), missing=self._missed))
+        self._write_end(verdicts)
+
+    def _write_end(self, verdicts: list[Verdict]) -> None:
         result = fold(self.run, verdicts, generation=0, started_at=0.0, ended_at=time.time())
-        if result:
-            self._folder.write_result(result)
+        if result and self._folder.write_result(result):
+            self._folder.request_stop(result.detail, by="launcher")
+
+    def _told(self) -> str:
+        ended = [one for one in self._seen.values() if one.final]
+        told = [f"{one.node}: {one.state}: {one.detail}" for one in ended if one.detail]
+        return "\n".join([*told, *self._last_words(ended)]) or "the job runs ended without a word"
+
+    def _last_words(self, ended: list[Sight]) -> list[str]:
+        """What nodes that never reached the work dir said to the service: nobody else heard it."""
+        from .oci_logs import service_lines
+
+        silent = [one for one in ended if self._folder.node(one.node) is None]
+        with suppress(MusterError):
+            since = self._folder.read_job().created_at
+            lines = list(service_lines(self._target.services, self._plan, silent, since))
+            return [f"{line.node}: {line.text}" for line in lines[-_WORDS:]]
+        return []
 
     def wait(self, seconds: float) -> None:
         time.sleep(min(seconds, max(0.05, self._look_at - time.monotonic())))
 
     def end(self) -> None:
         """Cancels all job runs at once."""
-        self._folder.request_stop("ended at once by its user", by="user")
+        why = "ended at once by its user"
+        self._folder.request_stop(why, by="user")
         if job := self._target._job(self._plan, self.run):
             self._target.jobs.take_away(job, self.said.append)
-        self._conclude()
+        if not self._folder.result():
+            self._write_end([Verdict(End.STOP_REQUESTED, EXIT_CODES[End.STOP_REQUESTED], why)])
         self._over = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
@@ -9,6 +10,8 @@ from typing import Any
 
 from ..errors import CloudError, MusterError
 from ..workdir.opening import open_store
+from ..workdir.parallel import at_once
+from ..workdir.records import EXIT_CODES, End, Verdict, fold
 from ..workdir.run import RunFolder
 from .base import Say, Swept
 from .oci_jobs import FINAL, Jobs
@@ -16,11 +19,16 @@ from .oci_payloads import TAG, TAG_UNTIL
 
 _NEW = 900.0
 """Seconds in which a job without runs may still be waiting for its launcher."""
+_SETTLED = 120.0
+"""Seconds in which a launcher makes another machine for a node that was lost."""
+_PARALLEL = 4
 
 
 def sweep(jobs: Jobs, work_dir: str | None, say: Say, dry: bool, now: float) -> list[Swept]:
     """Looks at every job that a Muster made, and ends those that are over or past their time."""
-    return [_swept(jobs, job, work_dir, say, dry, now) for job in jobs.tagged()]
+    found = list(jobs.tagged())  # all of them before the first is deleted, which would shift the pages
+    swept = at_once(_PARALLEL, lambda job: _swept(jobs, job, work_dir, say, dry, now), found)
+    return sorted(swept, key=lambda one: one.run)
 
 
 def _swept(jobs: Jobs, job: Mapping[str, Any], work_dir: str | None, say: Say, dry: bool, now: float) -> Swept:
@@ -33,6 +41,7 @@ def _swept(jobs: Jobs, job: Mapping[str, Any], work_dir: str | None, say: Say, d
             return Swept(run, ocid, "kept", f"{len(living)} of {len(runs)} nodes at work")
         if not dry:
             jobs.take_away(ocid, say)
+            _write_end(run, work_dir, why)
         return Swept(run, ocid, "ended" if living else "deleted", why)
     except CloudError as error:
         return Swept(run, ocid, "failed", error.message)
@@ -44,9 +53,11 @@ def _reason(job: Mapping[str, Any], runs: list[Any], living: list[Any], ended: b
         return "it is past the time that it said for itself"
     if ended and living:
         return f"its run has ended, and {len(living)} of its nodes have not"
-    if ended or (runs and not living):
+    if ended:
         return "its run has ended"
-    if not runs and now - _made(job) > _NEW:
+    if runs and not living and now - max(map(_finished, runs)) > _SETTLED:
+        return "its nodes have ended, and got no others"
+    if not runs and now - _moment(job["timeCreated"]) > _NEW:
         return "its launcher made no node"
     return None
 
@@ -60,10 +71,27 @@ def _ended(run: str, work_dir: str | None) -> bool:
     return False
 
 
+def _write_end(run: str, work_dir: str | None, why: str) -> None:
+    """Whoever looks at the run learns that it is over, if its folder is here and does not tell so already."""
+    if work_dir is None:
+        return
+    with suppress(MusterError):
+        folder = RunFolder(open_store(work_dir), run)
+        started = folder.read_job().created_at
+        told = Verdict(End.MAIN_LOST, EXIT_CODES[End.MAIN_LOST], f"swept: {why}")
+        verdicts = [told, *(node.verdict for node in folder.nodes() if node.verdict)]
+        if result := fold(run, verdicts, generation=0, started_at=started, ended_at=time.time()):
+            folder.write_result(result)
+
+
 def _until(job: Mapping[str, Any]) -> float:
     said = job["freeformTags"].get(TAG_UNTIL, "")
     return float(said) if said.isdecimal() else float("inf")
 
 
-def _made(job: Mapping[str, Any]) -> float:
-    return datetime.fromisoformat(str(job["timeCreated"]).replace("Z", "+00:00")).timestamp()
+def _finished(run: Mapping[str, Any]) -> float:
+    return _moment(run.get("timeFinished") or run["timeAccepted"])
+
+
+def _moment(text: Any) -> float:
+    return datetime.fromisoformat(str(text).replace("Z", "+00:00")).timestamp()
