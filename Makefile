@@ -5,10 +5,10 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench format clean
+.PHONY: help demo test test-oci check bench format clean
 
 help: ## Show this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 demo: $(VENV)/demo ## Train a model on 1 main and 3 Dask workers, on this machine
 	$(BIN)/muster run examples/dask/job.yaml
@@ -18,6 +18,9 @@ test: $(VENV)/frameworks $(VENV)/clouds ## Format, lint, types, then every test
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+test-oci: $(VENV)/dev ## The tests that need a real account of Oracle's, given by MUSTER_TEST_OCI_TARGET: costs money
+	$(BIN)/python -m pytest -v tests/real_oci
 
 check: $(VENV)/dev ## Format, lint, types and the unit tests: under a minute
 	$(BIN)/ruff format --check .
@@ -49,9 +52,11 @@ $(VENV)/demo: $(VENV)/base
 	@touch $@
 
 # Tools of the tests: hosts of their own (ip, iptables), git's own reading of ignore files, mpirun, what compiles Horovod,
-# a server for sftp, rclone as a peer, and npm for Azurite.
+# a server for sftp, rclone as a peer, npm for Azurite, and docker with a base image and a registry of its own.
 TOOLS := git:git ip:iproute2 iptables:iptables nsenter:util-linux mpirun:openmpi-bin g++:g++ cmake:cmake \
-  sshd:openssh-server rclone:rclone npm:npm
+  sshd:openssh-server rclone:rclone npm:npm \
+  docker:docker.io dockerd:docker.io mmdebstrap:mmdebstrap docker-registry:docker-registry htpasswd:apache2-utils \
+  podman:podman
 HEADERS := $(BIN)/python -c 'import os, sysconfig; os.stat(os.path.join(sysconfig.get_path("include"), "Python.h"))' 2>/dev/null
 $(VENV)/tools: $(VENV)/base
 	@missing=; packages=; \
@@ -79,12 +84,13 @@ $(VENV)/frameworks: $(VENV)/dev
 	else echo "the tests of Horovod will be skipped: it cannot be compiled here"; fi
 
 # Stores of other makers, and other people's clients: in environments of their own, because they do not go together.
+# Not compiled: of their 29,000 modules the tests load few, and Python keeps those.
 AZURITE := 3.37.0
 $(VENV)/clouds: $(VENV)/dev constraints-peers.txt
-	@echo "installing Azurite and the peers' clients (awscli, s3fs, ocifs) below $(VENV) (about 1 GB)"
+	@echo "installing Azurite and the peers' clients (awscli, s3fs, ocifs, oci-cli, oracle-ads) below $(VENV) (about 1.5 GB)"
 	@if command -v npm >/dev/null; then npm install --silent --no-audit --no-fund --no-save --prefix $(VENV)/azurite azurite@$(AZURITE) >/dev/null; \
 	else echo "the tests against Azure's emulator will be skipped: they need npm"; fi
 	@$(PYTHON) -m venv $(VENV)/peers
 	@$(VENV)/peers/bin/python -m pip install --quiet --disable-pip-version-check --upgrade pip
-	@$(VENV)/peers/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-peers.txt --group peers
+	@$(VENV)/peers/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints-peers.txt --group peers
 	@touch $@

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.docker import docker as docker
+from tests.docker import registry as registry
 from tests.harness import MARK, PLUGINS, Muster, marked
 
 

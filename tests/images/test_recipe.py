@@ -33,7 +33,7 @@ COPY muster/ /opt/muster-wheel/
 RUN PATH="${PATH#/opt/python/bin:}" python3 -m venv /opt/muster \\
  && for wheel in /opt/muster-wheel/*.whl; do /opt/muster/bin/pip install --no-cache-dir \
 --disable-pip-version-check "$wheel[aws]"; done
-ENV MUSTER_PYTHON=/opt/muster/bin/python MUSTER_SCRIPT_PYTHON=/opt/python/bin/python
+ENV MUSTER_NODE_PYTHON=/opt/muster/bin/python MUSTER_SCRIPT_PYTHON=/opt/python/bin/python
 
 # Nothing runs as root. Whoever it runs as may write beside the code: outputs and checkpoints arise there.
 RUN (id 1000 >/dev/null 2>&1 || useradd --uid 1000 --create-home muster) \\
@@ -42,7 +42,7 @@ COPY --chown=1000 code/ /code/
 WORKDIR /code
 USER 1000
 
-ENTRYPOINT ["env", "MUSTER_PYTHON=/opt/python/bin/python", "/opt/muster/bin/python", "-m", "muster.node"]
+ENTRYPOINT ["/opt/muster/bin/python", "-m", "muster.node"]
 """
 
 

@@ -181,7 +181,7 @@ def test_an_image_with_the_very_same_muster_fetches_nothing(
     work_dir = str(tmp_path / "runs")
     run, nodes = launch(muster, work_dir, workers=0)
     shutil.rmtree(tmp_path / "runs" / "programs")
-    finished(container, nodes, MUSTER_PYTHON=sys.executable, PYTHONPATH=str(PLUGINS))
+    finished(container, nodes, MUSTER_NODE_PYTHON=sys.executable, PYTHONPATH=str(PLUGINS))
     said = texts(RunFolder(open_store(work_dir), run))
     assert "rank 0 of 1" in said
     assert "poor True" in said, "the script's Python is the image's, not Muster's"
@@ -190,7 +190,7 @@ def test_an_image_with_the_very_same_muster_fetches_nothing(
 @pytest.mark.parametrize(("wanted", "named"), [("0.0.1 1", sys.executable), ("", "/nowhere/python")])
 def test_an_image_with_another_muster_is_not_used(wanted: str, named: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(standalone, "WANTED", wanted)
-    assert standalone.own_muster({"MUSTER_PYTHON": named}) == ""
+    assert standalone.own_muster({"MUSTER_NODE_PYTHON": named}) == ""
 
 
 class TestPythons:

@@ -84,6 +84,8 @@ PLAN = {
     "protocol": 1,
     "price_per_hour": None,
     "statements": [],
+    "resources": [],
+    "settings": {},
     "notes": [],
 }
 
@@ -178,9 +180,9 @@ def test_the_job_may_say_where_its_nodes_meet(muster: Muster, tmp_path: Path) ->
 
 def test_a_target_of_a_later_version_is_a_clear_error(muster: Muster) -> None:
     job = muster.job("", workers=0)
-    (job.parent / "muster.toml").write_text('[targets.cloud]\nkind = "oci"\n')
+    (job.parent / "muster.toml").write_text('[targets.cloud]\nkind = "aws"\n')
     done = muster("run", job, "--on", "cloud", check=2)
-    assert "targets of the kind 'oci' are not in this version" in done.stderr
+    assert "targets of the kind 'aws' are not in this version" in done.stderr
 
 
 # --- keeping to itself ------------------------------------------------------------------------------------

@@ -18,11 +18,7 @@ PLATFORM = "linux/amd64"
 _APT = re.compile(r"[a-z0-9][a-z0-9+.-]+(?:=[A-Za-z0-9.+:~-]+)?")
 _PACKAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(?:\[[A-Za-z0-9,._-]+\])?(?:[<>=!~]=?[A-Za-z0-9.*+!_-]+,?)*")
 _PLACE = re.compile(r"/[A-Za-z0-9._/-]+")
-# A node that is started by its environment alone takes the script's Python from this variable, and any other way of
-# starting one takes the node program's from it.
-_ENTRYPOINT = (
-    'ENTRYPOINT ["env", "MUSTER_PYTHON=/opt/python/bin/python", "/opt/muster/bin/python", "-m", "muster.node"]'
-)
+_ENTRYPOINT = 'ENTRYPOINT ["/opt/muster/bin/python", "-m", "muster.node"]'
 _BUILD_TOOLS = ("cmake", "g++", "make")
 _PIP = "pip install --no-cache-dir --disable-pip-version-check"
 
@@ -148,7 +144,7 @@ def _program(what: Recipe) -> str:
             # The base image's Python: the script's may be too old for it.
             f'RUN {_secret(what)}PATH="${{PATH#/opt/python/bin:}}" python3 -m venv /opt/muster \\\n'
             f' && for wheel in /opt/muster-wheel/*.whl; do /opt/muster/bin/{_PIP} "$wheel{extras}"; done',
-            "ENV MUSTER_PYTHON=/opt/muster/bin/python MUSTER_SCRIPT_PYTHON=/opt/python/bin/python",
+            "ENV MUSTER_NODE_PYTHON=/opt/muster/bin/python MUSTER_SCRIPT_PYTHON=/opt/python/bin/python",
         ]
     )
 

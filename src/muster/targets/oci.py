@@ -57,7 +57,7 @@ class Oci:
         made = framework(job.framework)
         options = self._options(job)
         work_dir = self._work_dir(job)
-        job = replace(job, python=job.python or "python3", work_dir=work_dir)
+        job = replace(job, work_dir=work_dir)
         _check_inputs(job)
         code = code_plan(job, ())
         nodes = tuple(self._node(job, made, name, work_dir, code) for name in node_names(job))
@@ -71,7 +71,7 @@ class Oci:
             job=job,
             work_dir=work_dir,
             code=code,
-            python=job.python or "python3",
+            python=job.python or "the image's own",
             requirements=job.requirements,
             nodes=nodes,
             network=f"between the nodes, inside the subnet: {made.open_ports(job)}; control {CONTROL_PORT}",

@@ -57,7 +57,7 @@ def main(env: "dict[str, str]") -> "list[str]":
 
 def own_muster(env: "dict[str, str]") -> "str":
     """The Python of the image that has just the Muster which the launcher is, if there is one."""
-    named = env.get("MUSTER_PYTHON", "")
+    named = env.get("MUSTER_NODE_PYTHON", "")
     if not named:
         return ""
     try:
