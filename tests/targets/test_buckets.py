@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
+import signal
 import time
 import zipfile
 from collections.abc import Iterator
@@ -13,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from muster.rehearsal.faults import Fault
 from tests.harness import Muster, eventually
 from tests.targets.buckets import Bucket, bucket
 
@@ -83,6 +86,20 @@ def test_a_whole_run(there: Bucket, muster: Muster, tmp_path: Path) -> None:
     assert listed
     muster("outputs", run, "--code", "--to", tmp_path / "code")
     assert (tmp_path / "code" / "script.py").read_text() == TRAIN
+
+
+@pytest.mark.parametrize("place", ["s3"], indirect=True)
+def test_a_main_that_dies_before_anybody_saw_it_ends_the_run_at_once(there: Bucket, muster: Muster) -> None:
+    assert there.steering is not None
+    there.steering.add(Fault("hold", method="PUT", key="/generations/000001/MAIN_config"))
+    launcher = muster.start("run", muster.job("print('never')\n", workers=1, work_dir=there.url))
+    run = muster.run_id()
+    eventually(lambda: there.steering and there.steering.held() == 1)
+    os.kill(json.loads(there.store.get(f"{run}/nodes/main.json"))["pid"], signal.SIGKILL)
+    _, told = launcher.communicate(timeout=50)
+    there.steering.let_go()
+    # Not the ten minutes that a worker waits for a main that may yet come.
+    assert "main-lost: main ended without a word" in told
 
 
 @buckets_alone
