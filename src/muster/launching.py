@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 Say = Callable[[str], None]
 _STOPPED_WITHIN = 60.0
+_CLOUD_ASKED = 30.0
+"""Seconds between questions to a cloud whether a run's machines are all gone."""
 
 
 def load(path: str | os.PathLike[str]) -> Job:
@@ -125,6 +127,7 @@ class Run:
     def __init__(self, run: str, work_dir: str, launched: Launched | None = None) -> None:
         self.id, self.work_dir = run, work_dir
         self._launched = launched
+        self._ask_cloud_at = 0.0
 
     @classmethod
     def find(cls, wish: str, work_dir: str | None = None) -> Run:
@@ -180,10 +183,23 @@ class Run:
         if number and not launcher.dead and not self._launched:
             return folder.result()  # it may be starting a lost node again at this moment
         nodes = folder.nodes()
-        if not nodes or not all(dead(node) for node in nodes) or folder.result():
+        gone = all(dead(node) for node in nodes) if nodes else False
+        if (not gone and not self._cloud_is_empty()) or folder.result():
             return folder.result()
         verdict = Verdict(End.MAIN_LOST, EXIT_CODES[End.MAIN_LOST], "all nodes are gone, and none said why")
-        return self._conclude([verdict, *(node.verdict for node in nodes if node.verdict)], nodes[0].started_at)
+        started = nodes[0].started_at if nodes else folder.read_job().created_at
+        return self._conclude([verdict, *(node.verdict for node in nodes if node.verdict)], started)
+
+    def _cloud_is_empty(self) -> bool:
+        """Whether all machines of the run are gone, as their cloud says, which is seldom asked."""
+        if not self.cloud or self._launched or time.monotonic() < self._ask_cloud_at:
+            return False
+        self._ask_cloud_at = time.monotonic() + _CLOUD_ASKED
+        try:
+            seen = self.observe()
+        except MusterError:
+            return False  # who may not ask, or gets no answer, knows no more than the work dir
+        return bool(seen) and all(one.final for one in seen)
 
     def _conclude(self, verdicts: list[Verdict], started_at: float) -> Result | None:
         result = fold(self.id, verdicts, generation=0, started_at=started_at, ended_at=time.time())
@@ -293,7 +309,7 @@ def start(
     _check_secrets(plan)
     run_id = record(plan, say, progress("uploading the code") if progress else unseen)
     if plan.code and not plan.code.digest:
-        plan = read_plan(RunFolder(open_store(plan.work_dir), run_id))  # with the code that was fetched
+        plan = read_plan(RunFolder(open_store(_here(plan)), run_id))  # with the code that was fetched
     if detach and not target(plan.config()).remote:
         return _detached(plan, run_id)
     return _launched(plan, run_id, say)
@@ -317,9 +333,14 @@ def resume(wish: str, work_dir: str | None = None, detach: bool = False, say: Sa
     return _detached(plan, found.id) if detach else _launched(plan, found.id, say)
 
 
+def _here(plan: Plan) -> str:
+    """The plan's work dir as this machine opens it."""
+    return target(plan.config()).reach(plan.work_dir)
+
+
 def _launched(plan: Plan, run_id: str, say: Say) -> Run:
     """Starts the nodes, as the one launcher that the run has."""
-    folder = RunFolder(open_store(plan.work_dir), run_id)
+    folder = RunFolder(open_store(_here(plan)), run_id)
     number, former = folder.latest_launch()
     taken = LaunchError(
         f"run {run_id} is being launched already",
@@ -334,7 +355,7 @@ def _launched(plan: Plan, run_id: str, say: Say) -> Run:
     except AlreadyExists:
         raise taken from None
     say(f"starting {len(plan.nodes)} nodes")
-    return Run(run_id, plan.work_dir, target(plan.config()).launch(plan, run_id))
+    return Run(run_id, folder.store.url, target(plan.config()).launch(plan, run_id, say))
 
 
 def record(plan: Plan, say: Say, progress: Progress = unseen) -> str:
@@ -345,7 +366,7 @@ def record(plan: Plan, say: Say, progress: Progress = unseen) -> str:
         return _record(_with_bucket_code(plan, source.place), None, say, progress)
     from .workdir.known_sources import known_code
 
-    if known := known_code(open_store(plan.work_dir), plan.code.source, plan.job.entry):
+    if known := known_code(open_store(_here(plan)), plan.code.source, plan.job.entry):
         say(f"{plan.code.source} is in the work dir already")
         return _record(plan.with_code(CodePlan(plan.code.source, known.digest, known.files, known.bytes)), None, say)
     from .workdir.fetching import fetched
@@ -368,7 +389,7 @@ def _with_bucket_code(plan: Plan, place: str) -> Plan:
 def _record(plan: Plan, source: Path | None, say: Say, progress: Progress = unseen) -> str:
     job = plan.job
     run_id = new_run_id(job.name)
-    store = open_store(plan.work_dir)
+    store = open_store(_here(plan))
     for lack in store.capabilities.lacks():
         say(lack)
     folder = RunFolder(store, run_id)
@@ -389,7 +410,7 @@ def _record(plan: Plan, source: Path | None, say: Say, progress: Progress = unse
     folder.write_plan(plan.to_json())
     now = time.time()
     folder.write_job(JobDocument(run=run_id, job=job, by="launcher", created_at=now, code=code))
-    remember(IndexEntry(run_id, plan.work_dir, plan.target, now))
+    remember(IndexEntry(run_id, store.url, plan.target, now))
     return run_id
 
 
@@ -443,8 +464,30 @@ def _detached(plan: Plan, run_id: str) -> Run:
 def sweep(
     on: str | None = None, folder: str | os.PathLike[str] = ".", say: Say = lambda _text: None, dry: bool = False
 ) -> list[Swept]:
-    """Ends what runs left behind in a target's cloud, found by its tags."""
-    return target(load_config(folder).target(on)).sweep(say, dry)
+    """Ends what runs left behind in a target's cloud, found by its tags; without `on`, in all that are known here."""
+    config = load_config(folder)
+    if on is not None:
+        return target(config.target(on)).sweep(say, dry)
+    swept: dict[str, Swept] = {}
+    for one in _clouds(list(config.targets.values())):
+        swept |= {found.resource: found for found in one.sweep(say, dry)}
+    return list(swept.values())
+
+
+def _clouds(known: list[TargetConfig]) -> Iterator[Target]:
+    """Every cloud that a target of the file, or the plan of a run launched from here, names; each place once."""
+    for entry in entries():
+        try:
+            plan = read_plan(RunFolder(open_store(entry.work_dir), entry.run))
+        except MusterError:
+            continue  # of a run that is gone, or cannot be reached from here
+        known.append(plan.config())
+    seen = set()
+    for config in known:
+        place = (config.kind, config.options.get("compartment_id"), config.options.get("region"), config.work_dir)
+        if config.kind not in ("local", "aws", "pool") and place not in seen:
+            seen.add(place)
+            yield target(config)
 
 
 def cloud_ids(run: Run) -> dict[str, Any]:
@@ -456,7 +499,7 @@ def cloud_ids(run: Run) -> dict[str, Any]:
         "jobId": run.folder.cloud().get("job"),
         "mainJobRunId": main,
         "otherJobRunIds": others,
-        "workDir": run.work_dir,
+        "workDir": run.launch_plan.work_dir if run.launch_plan else run.work_dir,
     }
 
 

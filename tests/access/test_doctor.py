@@ -20,7 +20,7 @@ from muster.rehearsal.front import Server
 from muster.rehearsal.principals import COMPARTMENT, TENANCY, User
 from muster.rehearsal.steering import Steering
 from muster.spec.config import Target
-from muster.spec.job import Job, Role, Workers
+from muster.spec.job import Job, Workers
 from tests.access.account import IMAGE, Account, examine, job, log_in, tool
 from tests.needs import needs
 
@@ -65,7 +65,6 @@ def test_an_account_that_is_well(account: Account, server: Server) -> None:
         "container-tool",
         "disk",
         "runtime",
-        "environment",
         "outputs",
     ]
     asked = server.counts.so_far() - before
@@ -455,20 +454,6 @@ CASES: list[Case] = [
     ),
     ("too long", nothing, {}, {"ttl": 31 * 86400.0}, ("runtime", "fail", "30 days at most", "30d")),
     ("too short", nothing, {}, {"ttl": 300.0}, ("runtime", "warn", "no longer than timeout", "raise ttl")),
-    (
-        "large environment",
-        nothing,
-        {},
-        {"env": {"A": "x" * 18_000}},
-        ("environment", "fail", "18,001 characters", "into a file"),
-    ),
-    (
-        "large environment of one role",
-        nothing,
-        {},
-        {"roles": {"worker": Role(env={"A": "x" * 18_000})}},
-        ("environment", "fail", "environment of worker", "into a file"),
-    ),
     ("no outputs", nothing, {}, {"outputs": None}, ("outputs", "warn", "TensorBoard", "`outputs: outputs`")),
     (
         "flexible shape without a size",
@@ -535,7 +520,7 @@ def test_no_credentials_leave_what_this_machine_can_see(account: Account, monkey
     found = examine(job(), account.target())
     assert [(each.check, each.state) for each in found[:2]] == [("credentials", "fail"), ("cloud", "skipped")]
     assert "oci setup config" in found[0].fix
-    assert {each.check for each in found} >= {"container-tool", "registry-login", "runtime", "environment", "outputs"}
+    assert {each.check for each in found} >= {"container-tool", "registry-login", "runtime", "outputs"}
     (image,) = [each for each in found if each.check == "image"]
     assert image.state == "skipped"
 

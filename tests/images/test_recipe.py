@@ -42,7 +42,7 @@ COPY --chown=1000 code/ /code/
 WORKDIR /code
 USER 1000
 
-ENTRYPOINT ["/opt/muster/bin/python", "-m", "muster.node"]
+ENTRYPOINT ["/opt/muster/bin/python", "-I", "-m", "muster.node"]
 """
 
 

@@ -41,7 +41,13 @@ def test_one_job_for_the_cluster_and_one_run_for_each_node() -> None:
         "compartmentId": "ocid1.compartment.oc1..a",
         "displayName": "{run}",
         "description": "Muster run {run} of train",
-        "freeformTags": {"team": "vision", "muster-run": "{run}", "muster-job": "train", "muster-until": "{until}"},
+        "freeformTags": {
+            "team": "vision",
+            "muster-run": "{run}",
+            "muster-job": "train",
+            "muster-until": "{until}",
+            "muster-minutes": "70",
+        },
         "jobConfigurationDetails": {
             "jobType": "DEFAULT",
             "environmentVariables": {"MUSTER_RUN_ID": "{run}"},

@@ -110,7 +110,6 @@ def _here(facts: Facts, folder: Path) -> list[Check]:
         Check("registry-login", lambda: doctor_image.login(facts)),
         Check("container-tool", doctor_tools.container_tool),
         Check("runtime", lambda: doctor_capacity.runtime(facts.job)),
-        Check("environment", lambda: doctor_capacity.environment(facts)),
         Check("outputs", lambda: doctor_capacity.outputs(facts.job, folder)),
     ]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,6 @@ from .doctor_facts import Facts
 from .doctor_policies import unseen
 from .findings import Finding, fail, ok, skipped, warn
 
-ENVIRONMENT = 20_000
-"""Characters of environment that a job may have, names and values together."""
-OWN = 2_000
-"""What of that Muster itself needs, and some to spare."""
 _LONGEST = 30 * 24 * 3600.0
 """Seconds that a job run may go on."""
 _EVENTS = re.compile(r"\b(SummaryWriter|TensorBoard(Logger|Callback)?|create_file_writer)\b")
@@ -126,22 +122,6 @@ def runtime(job: Job) -> Iterator[Finding]:
         yield warn("runtime", told, "The run may end before it is ready: raise ttl, or lower timeout.")
     else:
         yield ok("runtime", f"the service ends every node after {duration_text(job.ttl)}")
-
-
-def environment(facts: Facts) -> Iterator[Finding]:
-    """Whether the variables of each role fit."""
-    sizes = {role: _size(facts.job.env_of(role)) for role in facts.nodes}
-    role, size = max(sizes.items(), key=lambda each: each[1])
-    told = f"the environment of {role} has {size:,} characters, and {ENVIRONMENT - OWN:,} is the most"
-    fix = "Put what is long into a file beside the script, or into the work dir; variables are for short values."
-    if size > ENVIRONMENT - OWN:
-        yield fail("environment", told, fix)
-    else:
-        yield ok("environment", f"{size:,} characters at most, of {ENVIRONMENT:,}")
-
-
-def _size(env: Mapping[str, str]) -> int:
-    return sum(len(name) + len(value) for name, value in env.items())
 
 
 def outputs(job: Job, folder: Path) -> Iterator[Finding]:

@@ -6,6 +6,8 @@ import asyncio
 import re
 import sys
 import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,6 +17,9 @@ from ..workdir.run import RunFolder
 from ..workdir.view import dead
 from .choosing import as_json, chooses_run
 from .screen import prefix
+
+if TYPE_CHECKING:
+    from ..launching import Run
 
 _BATCH = 1000
 _PULSE = 3.0
@@ -55,7 +60,9 @@ def command(
             sys.stdout.write(text)
             sys.stdout.flush()
 
+    spoken = iter(()) if no_service else _said(found)
     if follow:
+        show(list(spoken))  # so far: what a node says from now on comes through the work dir
         from ..node.watching import Tail, watch
 
         try:
@@ -64,13 +71,20 @@ def command(
             sys.exit(130)
         return
     batch: list[LogLine] = []
-    spoken = iter(()) if no_service else found.said()
     for line in merge((read_logs(folder, nodes=nodes or None), spoken)):
         batch.append(line)
         if len(batch) >= _BATCH:
             show(batch)
             batch = []
     show(batch)
+
+
+def _said(found: Run) -> Iterator[LogLine]:
+    """What nodes said to their cloud's own log. Our own lines are shown also where that cannot be had."""
+    try:
+        yield from found.said()
+    except MusterError as error:
+        click.echo(f"muster: {error}", err=True)
 
 
 class Pulse:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import tempfile
 from pathlib import Path
@@ -14,6 +15,14 @@ if TYPE_CHECKING:
     from ..rehearsal.rehearsing import Rehearsal
     from ..spec.config import Target
     from ..spec.job import Job
+
+
+CALLS = (
+    *("create_job", "get_job", "list_jobs", "delete_job"),
+    *("create_run", "list_runs", "cancel_run", "get_subnet", "search_logs"),
+    *("put", "get", "list", "delete"),
+)
+"""Of Data Science, the network and Logging; the last are object storage's."""
 
 
 def _pairs(_ctx: click.Context, _param: click.Parameter, given: tuple[str, ...]) -> dict[str, float]:
@@ -37,7 +46,9 @@ def _pairs(_ctx: click.Context, _param: click.Parameter, given: tuple[str, ...])
 @click.argument("job", type=click.Path(path_type=Path), default="job.yaml")
 @click.option("--on", metavar="TARGET", default="oci", show_default=True, help="A target of muster.toml.")
 @click.option("--refuse", type=click.IntRange(min=1), metavar="N", help="Refuse the N-th job run, for quota.")
-@click.option("--lose", multiple=True, metavar="CALL", help="Lose the reply of the first CALL, such as create_run.")
+@click.option(
+    "--lose", multiple=True, metavar="CALL", type=click.Choice(CALLS), help="Lose a reply: of the first create_run, …"
+)
 @click.option("--delay", multiple=True, metavar="STEP=SECONDS", callback=_pairs, help="Let a step take so long.")
 @click.option("--kill", multiple=True, metavar="NODE=SECONDS", callback=_pairs, help="Kill a node after so long.")
 @click.option("--serve", is_flag=True, help="Only start the cloud, and say how other commands reach it.")
@@ -57,11 +68,22 @@ def command(
 
     check_installed()
     read, target = _job_and_target(job, on)
+    _check_faults(read, delay, kill)
     with rehearsed(read, target, Faults(refuse, lose, delay, kill), port=port) as cloud:
         if serve:
             _serve(cloud)
             return
         sys.exit(_run(read, target, job.parent, cloud))
+
+
+def _check_faults(job: Job, delay: dict[str, float], kill: dict[str, float]) -> None:
+    """A fault that waits for what never comes would look like a rehearsal that went well."""
+    from ..rehearsal.data_science_settings import DELAYS
+    from ..targets.local import node_names
+
+    for option, given, known in (("--delay", delay, list(DELAYS)), ("--kill", kill, node_names(job))):
+        if unknown := [name for name in given if name not in known]:
+            raise click.BadParameter(f"{option}: there is no {unknown[0]}; known are {', '.join(known)}")
 
 
 def _job_and_target(path: Path, on: str) -> tuple[Job, Target]:
@@ -86,7 +108,7 @@ def _job_and_target(path: Path, on: str) -> tuple[Job, Target]:
 def _serve(cloud: Rehearsal) -> None:
     click.echo("# Oracle's cloud on this machine. Ctrl-C ends it, and all that runs in it.")
     for name, value in cloud.environment.items():
-        click.echo(f"export {name}={value}")
+        click.echo(f"export {name}={shlex.quote(value)}")
     sys.stdout.flush()
     import signal
 

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from .screen import Screen
 
 
+_DETACHED = 130
+"""Who asked for the script's exit code and broke off has not got it."""
+
+
 @click.command(help="Run JOB as one cluster. The exit code is the script's own (docs/exit-codes.md has the others).")
 @click.argument("job", type=click.Path(path_type=Path), default="job.yaml")
 @click.option("--on", metavar="TARGET", help="A target of muster.toml; by default its default, else local.")
@@ -71,7 +75,7 @@ def follow(run: Run, shown: Screen) -> int:
     except KeyboardInterrupt:
         if run.cloud and not _wants_end(run, shown):
             shown.say(f"run {run.id} goes on: `muster status {run.id}`, `muster stop {run.id}`")
-            return 0
+            return _DETACHED
         shown.say("stopping; once more to end it at once")
         try:
             run.stop("stopped from its terminal", wait=False)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
+from urllib.parse import urlsplit
 
 from ..errors import StoreError
 from .oci_profile import is_meant, read_profile
@@ -74,6 +75,16 @@ def check_installed() -> None:
     """For what only the SDK can do: all but a work dir in object storage."""
     if find_spec("oci") is None:
         raise StoreError("Oracle's cloud needs its SDK, the package oci, which is not installed", f"{INSTALL}.")
+
+
+def check_endpoint(endpoint: str) -> str:
+    """The address itself. Secrets go over it, so that it is encrypted wherever it leaves this machine."""
+    place = urlsplit(endpoint)
+    host = place.hostname or ""
+    here = host == "localhost" or host == "::1" or host.startswith("127.")
+    if place.scheme != "https" and not (place.scheme == "http" and here):
+        raise StoreError(f"{endpoint} is no address of Oracle's cloud", "Write https://HOST; http is for loopback.")
+    return endpoint
 
 
 def endpoint() -> str | None:

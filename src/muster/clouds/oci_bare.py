@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from ..errors import StoreError
-from .oci import Session
+from .oci import Session, check_endpoint
 from .oci_bare_http import Readable, Reply, Server, Unanswered
 from .oci_bare_regions import service_host
 from .refusals import Answer
@@ -73,7 +73,7 @@ class Caller:
                 "Set `region` in the profile or OCI_REGION; in a work dir, write ?region=us-ashburn-1 behind it.",
             )
         self._signer: Any = session.signer
-        self._server = Server(endpoint or f"https://{service_host(service, session.region)}")
+        self._server = Server(check_endpoint(endpoint or f"https://{service_host(service, session.region)}"))
 
     def json(self, method: str, path: str, query: Mapping[str, Any] | None = None, said: Any = None) -> Response:
         """Calls with a JSON body, if any is given, and reads one."""

@@ -12,7 +12,7 @@ from oci.retry import NoneRetryStrategy
 from urllib3.exceptions import HTTPError
 
 from ..errors import StoreError
-from .oci import Session
+from .oci import Session, check_endpoint
 from .refusals import Answer
 
 Client = TypeVar("Client")
@@ -31,6 +31,8 @@ def opened(kind: type[Client], session: Session, endpoint: str | None = None) ->
             "nothing says in which region of Oracle's cloud this is",
             "Set `region` in the profile or OCI_REGION; in a work dir, write ?region=us-ashburn-1 behind it.",
         )
+    if endpoint:
+        check_endpoint(endpoint)
     client: Any = kind(
         session.config,  # type: ignore[call-arg]
         signer=session.signer,

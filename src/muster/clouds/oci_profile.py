@@ -6,6 +6,7 @@ import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -128,6 +129,8 @@ def key_text(profile: Profile) -> tuple[str, str, str]:
     return read_text(file, "key file", f"Correct `key_file` of {profile}."), passphrase, f"the key file {file}"
 
 
+# A key is proved as it is loaded, which takes a tenth of a second, and each store that is opened wants it.
+@lru_cache(maxsize=8)
 def load_key(pem: str, passphrase: str, place: str) -> RSAPrivateKey:
     """A private key from its text. The error says nothing of what the text is."""
     from cryptography.exceptions import UnsupportedAlgorithm

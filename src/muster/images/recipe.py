@@ -18,7 +18,7 @@ PLATFORM = "linux/amd64"
 _APT = re.compile(r"[a-z0-9][a-z0-9+.-]+(?:=[A-Za-z0-9.+:~-]+)?")
 _PACKAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(?:\[[A-Za-z0-9,._-]+\])?(?:[<>=!~]=?[A-Za-z0-9.*+!_-]+,?)*")
 _PLACE = re.compile(r"/[A-Za-z0-9._/-]+")
-_ENTRYPOINT = 'ENTRYPOINT ["/opt/muster/bin/python", "-m", "muster.node"]'
+_ENTRYPOINT = 'ENTRYPOINT ["/opt/muster/bin/python", "-I", "-m", "muster.node"]'
 _BUILD_TOOLS = ("cmake", "g++", "make")
 _PIP = "pip install --no-cache-dir --disable-pip-version-check"
 

@@ -5,13 +5,17 @@ A node that never came, or was cut off, cannot be told anything; its cloud can.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import CloudError, MusterError
 from .asking import ask
+
+if TYPE_CHECKING:
+    from ..clouds.oci_bare_calls import Calls
 
 _FINAL = frozenset({"SUCCEEDED", "FAILED", "CANCELED", "CANCELING", "DELETED"})
 
@@ -34,40 +38,43 @@ class Machines:
             return None
         return cls(job, own, compartment)
 
-    async def end(self, left: Collection[str]) -> list[str]:
-        """Ends all but ourselves and those that have `left` by themselves; the names of the ended."""
-        runs = await ask(self._runs)
+    async def end(self, spared: Collection[str]) -> list[str]:
+        """Ends all but ourselves and the `spared`, at once; the names of the ended."""
+        calls = await ask(_calls)
+        runs = await ask(calls.list_runs, self.compartment, self.job)
         todo = [run for run in runs if run["lifecycleState"] not in _FINAL and run["id"] != self.own]
-        todo = [run for run in todo if _node(run) not in left]
-        for run in todo:
-            await ask(self._cancel, run["id"])
+        todo = [run for run in todo if _node(run) not in spared]
+        told = await asyncio.gather(*(ask(calls.cancel_run, run["id"]) for run in todo), return_exceptions=True)
+        failed = [error for error in told if isinstance(error, Exception) and not _has_ended(error)]
+        if failed:
+            raise failed[0]  # all of them were asked
         return sorted(_node(run) for run in todo)
 
-    def _runs(self) -> list[dict[str, Any]]:
-        from ..clouds.oci_bare_calls import Calls
 
-        return Calls(patience=10).list_runs(self.compartment, self.job)
+async def end_the_others(spared: Collection[str], expected: Collection[str], say: Callable[[str], None]) -> None:
+    """Ends the machines of all nodes but the `spared`, which have left or are leaving.
 
-    def _cancel(self, run: str) -> None:
-        from ..clouds.oci_bare_calls import Calls
-
-        try:
-            Calls(patience=10).cancel_run(run)
-        except CloudError as error:
-            if error.status not in (404, 409):  # it has ended meanwhile
-                raise
-
-
-async def end_the_others(left: Collection[str], expected: int, say: Callable[[str], None]) -> None:
-    """Ends the machines of all nodes that have not `left` by themselves. Where all have, nobody is asked."""
+    Where these are all that there can be, nobody is asked.
+    """
     machines = Machines.of(os.environ)
-    if machines is None or len(left) >= expected:
+    if machines is None or set(expected) <= set(spared):
         return
     try:
-        if ended := await machines.end(left):
+        if ended := await machines.end(spared):
             say(f"ended the job runs of {', '.join(ended)}")
     except MusterError as error:
         say(f"job runs that are left could not be ended from here: {error.message}")
+
+
+def _calls() -> Calls:
+    from ..clouds.oci_bare_calls import Calls
+
+    return Calls(patience=10)
+
+
+def _has_ended(error: Exception) -> bool:
+    """Whether a cancel came too late, which is as good."""
+    return isinstance(error, CloudError) and error.status in (404, 409)
 
 
 def _node(run: Mapping[str, Any]) -> str:

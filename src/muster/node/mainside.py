@@ -347,9 +347,9 @@ class MainSide:
             # The result first: whoever sees that we have ended looks for it.
             if result and not node.quit_quietly:
                 await self._write_down(result)
-            terms, peers = self.cluster.terms, self.cluster.peers.items()
-            left = [name for name, peer in peers if peer.state == "left" and name != "main"]
-            await end_the_others(left, terms.workers + terms.servers, node.say)
+            # Who is still there has its own time to bring its things home, and ends by itself.
+            spared = [name for name, peer in self.cluster.peers.items() if peer.alive or peer.state == "left"]
+            await end_the_others(spared, roster.expected(self.cluster), node.say)
             await node.keeping.finish(unheard=False)
             if self._copying:
                 await self._copying

@@ -123,10 +123,10 @@ def _loopback(address: str) -> bool:
 def _inside(cidr: str) -> str:
     import ipaddress
 
-    network = ipaddress.ip_network(cidr, strict=False)
+    networks = [ipaddress.ip_network(one, strict=False) for one in cidr.replace(",", " ").split()]
     addresses = _addresses()
     for address in addresses:
-        if ipaddress.ip_address(address) in network:
+        if any(ipaddress.ip_address(address) in network for network in networks):
             return address
     raise NodeError(
         f"no interface of this machine has an address inside {cidr} (it has {', '.join(addresses)})",

@@ -44,7 +44,7 @@ class Artifacts:
         ]
 
     def controls(self) -> dict[str, Control]:
-        return {"images": lambda said: self.push(**said)}
+        return {"pushes": lambda said: self.push(**said)}
 
     def make_repository(self, name: str, compartment: str = COMPARTMENT) -> dict[str, Any]:
         """An empty repository."""
@@ -93,7 +93,8 @@ class Artifacts:
     def list_repositories(self, call: Call) -> Answer:
         self._check(call, "REPOSITORY_INSPECT", call.query.get("displayName", ""))
         found = self._asked(call, self._repositories, {"displayName": "displayName", "repositoryId": "id"})
-        told = {"repositoryCount": len(found), "imageCount": 0, "layerCount": 0, "layersSizeInBytes": 0}
+        sums = {name: sum(each[name] for each in found) for name in ("imageCount", "layerCount", "layersSizeInBytes")}
+        told = {"repositoryCount": len(found), **sums}
         return _page(call, found, told)
 
     def list_images(self, call: Call) -> Answer:

@@ -17,6 +17,7 @@ from ..errors import MusterError
 from ..spec.config import Target
 from ..spec.job import Job
 from . import oracle, principals
+from .data_science_settings import DELAYS
 from .oracle import OracleServer
 
 IMAGE = "iad.ocir.io/rehearsal/image:1"
@@ -35,6 +36,7 @@ TARGET = Target(
     },
 )
 """For who has no target of the kind `oci` yet."""
+CALLS = ("create_job", "get_job", "delete_job", "create_run", "list_runs", "cancel_run", "get_subnet")
 _FINAL = frozenset({"SUCCEEDED", "FAILED", "CANCELED", "DELETED"})
 
 
@@ -81,7 +83,8 @@ def rehearsed(
     job: Job, target: Target, faults: Faults | None = None, minute: float = 60.0, port: int = 0
 ) -> Iterator[Rehearsal]:
     """A cloud in which this job may run on this target, by the very policies that `muster policy` prints."""
-    bucket, namespace = _bucket(target.work_dir or "")
+    bucket, namespace = _bucket(job.work_dir or target.work_dir or "")
+    _check(faults or Faults(), job)
     # Every image has the Python that runs this, with what is installed for it.
     image = {"PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))}
     if "PYTHONPATH" in os.environ:
@@ -91,7 +94,8 @@ def rehearsed(
         oracle.started(bucket, namespace=namespace, environment=image, minute=minute, port=port) as server,
     ):
         needs = needs_of(job, target)
-        server.learn(**_things(target.options), images=_images(job, target))
+        others = [name for name in (*needs.read_buckets, *needs.written_buckets) if name != bucket]
+        server.learn(**_things(target.options), images=_images(job, target), buckets=others)
         user = server.make_user(Path(folder), groups=(needs.users,))
         server.grant(policy(needs).to_json())
         if faults:
@@ -99,9 +103,28 @@ def rehearsed(
         yield Rehearsal(server, server.environment(user))
 
 
+def _check(faults: Faults, job: Job) -> None:
+    """A fault that would never come is a mistake of whoever wants to see it."""
+    for kind in faults.lose:
+        if kind not in CALLS:
+            raise MusterError(f"there is no call {kind!r} whose reply could be lost", f"Known are {', '.join(CALLS)}.")
+    for name in faults.delay:
+        if name not in DELAYS:
+            raise MusterError(f"there is no step {name!r} that could take longer", f"Known are {', '.join(DELAYS)}.")
+    workers = [f"worker-{number}" for number in range(1, job.workers.max + 1)]
+    nodes = ["main", *workers, *(f"ps-{number}" for number in range(1, job.ps + 1))]
+    for name in faults.kill:
+        if name not in nodes:
+            raise MusterError(f"the job has no node {name!r} that could be killed", f"It has {', '.join(nodes)}.")
+
+
 def _things(options: Mapping[str, Any]) -> dict[str, Any]:
-    names = ("compartment_id", "project_id", "subnet_id", "log_group_id", "log_id", "secrets")
-    return {name: options[name] for name in names if options.get(name)}
+    names = ("compartment_id", "project_id", "subnet_id", "log_group_id", "log_id")
+    secrets = {
+        **(options.get("secrets") or {}),
+        **({"git": options["git_secret_id"]} if options.get("git_secret_id") else {}),
+    }
+    return {**{name: options[name] for name in names if options.get(name)}, "secrets": secrets}
 
 
 def _images(job: Job, target: Target) -> list[str]:

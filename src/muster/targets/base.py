@@ -167,7 +167,10 @@ class Target(Protocol):
     def logged_in(self, plan: Plan) -> AbstractContextManager[None]:
         """While code is fetched: whatever the target knows that git needs to log in."""
 
-    def launch(self, plan: Plan, run: str) -> Launched:
+    def reach(self, work_dir: str) -> str:
+        """The work dir as this machine opens it, with what it needs for that and the nodes do not."""
+
+    def launch(self, plan: Plan, run: str, say: Say) -> Launched:
         """Does just what the plan says, all of it or nothing."""
 
     def observe(self, plan: Plan, run: str) -> list[Sight]:

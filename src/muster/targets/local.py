@@ -110,7 +110,10 @@ class Local:
     def logged_in(self, plan: Plan) -> AbstractContextManager[None]:
         return nullcontext()  # git has what its user has
 
-    def launch(self, plan: Plan, run: str) -> LocalNodes:
+    def reach(self, work_dir: str) -> str:
+        return work_dir
+
+    def launch(self, plan: Plan, run: str, say: Say) -> LocalNodes:
         """Starts every node, or none: what was started before a refusal is ended again."""
         made = framework(plan.job.framework)
         # What the target's own options said of folders stands in the plan.

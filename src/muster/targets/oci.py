@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ..access.ports import CONTROL_PORT
-from ..errors import CloudError, LaunchError
+from ..errors import CloudError, LaunchError, MusterError, ScaleError
 from ..frameworks.base import Framework
 from ..frameworks.registry import framework
 from ..spec.code_paths import image_folder
@@ -38,9 +38,13 @@ if TYPE_CHECKING:
     from .oci_launch import Launch
     from .oci_nodes import OciNodes
 
+_BOOT = ("MUSTER_BOOT_PYTHON", "SSL_CERT_FILE", "SSL_CERT_DIR")
+_PROXIES = ("http_proxy", "https_proxy", "no_proxy", "all_proxy")
 _NEEDED = ("compartment_id", "project_id")
 _GRACE = 60.0
 """Seconds that nodes have to end by themselves once their run has ended."""
+_SILENT = 120.0
+"""Seconds without a new record after which nobody is taken to be at work on a node."""
 
 
 class Oci:
@@ -48,6 +52,7 @@ class Oci:
 
     def __init__(self, config: TargetConfig) -> None:
         self.config = config
+        self._known_jobs: dict[str, str] = {}
 
     # --- the plan ----------------------------------------------------------------------------------------
 
@@ -111,7 +116,7 @@ class Oci:
                 f"nodes on Oracle's cloud cannot meet in the work dir {work_dir or '(none)'}",
                 "Name a bucket: `work_dir: oci://BUCKET@NAMESPACE/PREFIX`.",
             )
-        open_store(work_dir)
+        open_store(self.reach(work_dir))
         return work_dir
 
     def _node(self, job: Job, made: Framework, name: str, work_dir: str, code: CodePlan | None) -> NodePlan:
@@ -131,7 +136,8 @@ class Oci:
             "MUSTER_COMPARTMENT": options["compartment_id"],
             "MUSTER_TLS": "1",
             "OCI_IAM_TYPE": "resource_principal",
-            **boot_environment(program(), _storage(options.get("region") or os.environ.get("OCI_REGION", ""))),
+            **_outside(job.env_of(role)),
+            **boot_environment(program(), _storage(_region(options))),
         }
         if options.get("subnet_id"):
             environment["MUSTER_SUBNET"] = SUBNET
@@ -171,35 +177,51 @@ class Oci:
 
         return with_key(self.services, secret)
 
-    def launch(self, plan: Plan, run: str) -> OciNodes:
+    def reach(self, work_dir: str) -> str:
+        """Who we are to the cloud stands in the target, and holds for its bucket too. Nodes are somebody else."""
+        if not work_dir.startswith("oci://"):
+            return work_dir
+        from ..workdir.addresses import with_defaults
+
+        options = self.config.options
+        ours = {name: str(options[name]) for name in ("auth", "profile", "region") if options.get(name)}
+        return with_defaults(work_dir, ours)
+
+    def folder(self, plan: Plan, run: str) -> RunFolder:
+        return RunFolder(open_store(self.reach(plan.work_dir)), run)
+
+    def launch(self, plan: Plan, run: str, say: Say) -> OciNodes:
         """Makes the job and all its runs, or nothing: what was made before a refusal is taken back."""
         from ..node.archive import store_program
         from .oci_launch import Launch
         from .oci_nodes import OciNodes
 
-        store = open_store(plan.work_dir)
-        folder = RunFolder(store, run)
-        store_program(store)
+        folder = self.folder(plan, run)
+        store_program(folder.store)
         launch = Launch(self.jobs, plan, folder)
         try:
-            made = launch(self._known(plan, folder))
-        except (LaunchError, KeyboardInterrupt) as error:
-            _refused(folder, error.message if isinstance(error, LaunchError) else "the launch was interrupted")
-            _take_back(launch, error)
+            made = launch(self.known(plan, folder))
+        except (MusterError, KeyboardInterrupt) as error:
+            why = error.message if isinstance(error, MusterError) else "the launch was interrupted"
+            say(f"{why}; taking all back")
+            _refused(folder, why)
+            _take_back(launch, error, say)
             raise
-        return OciNodes(self, plan, folder, made)
+        say(f"job {launch.job}: {len(made)} job run{'s' if len(made) > 1 else ''} accepted")
+        return OciNodes(self, plan, folder, made, say)
 
-    def _known(self, plan: Plan, folder: RunFolder) -> dict[str, str]:
+    def known(self, plan: Plan, folder: RunFolder) -> dict[str, str]:
         """What stands in the payloads in place of their marks. The same at every launch of the run."""
         until = folder.read_job().created_at + plan.job.timeout + (plan.job.ttl or 30 * 86_400) + 2 * MARGIN
         known = {RUN: folder.run, UNTIL: str(int(until)), CODE: plan.code.digest if plan.code else ""}
         if subnet := plan.settings.get("subnet_id"):
-            known[SUBNET] = self._cidr(subnet)
+            known[SUBNET] = self.cidr(subnet)
         return known
 
-    def _cidr(self, subnet: str) -> str:
+    def cidr(self, subnet: str) -> str:
         try:
-            return str(self.services.call("network", "get_subnet", subnet).data["cidrBlock"])
+            found = self.services.call("network", "get_subnet", subnet).data
+            return " ".join(dict.fromkeys([found["cidrBlock"], *(found.get("ipv4CidrBlocks") or ())]))
         except CloudError as error:
             if error.status not in (401, 404):
                 raise
@@ -221,7 +243,7 @@ class Oci:
     def observe(self, plan: Plan, run: str) -> list[Sight]:
         from .oci_jobs import latest
 
-        job = self._job(plan, run)
+        job = self.job(plan, run)
         return list(latest(self.jobs.runs(job)).values()) if job else []
 
     def said(self, plan: Plan, run: str, since: float) -> Iterator[LogLine]:
@@ -230,26 +252,34 @@ class Oci:
         return service_lines(self.services, plan, self.observe(plan, run), since)
 
     def finish(self, plan: Plan, run: str, say: Say) -> None:
-        if job := self._job(plan, run):
+        if job := self.job(plan, run):
             # Nodes that know of the end end by themselves, and bring home what they have; the others never will.
-            folder = RunFolder(open_store(plan.work_dir), run)
-            self.jobs.take_away(job, say, grace=_GRACE if folder.result() and folder.nodes() else 0.0)
+            folder = self.folder(plan, run)
+            self.jobs.take_away(job, say, _GRACE if folder.nodes() else 0.0, HomeBound(folder))
 
     def scale(self, plan: Plan, run: str, workers: int) -> list[str]:
         """Further job runs, so that there are as many workers as asked for. Those too many main lets go itself."""
+        from ..node.archive import store_program
         from .oci_launch import more_workers
 
-        folder = RunFolder(open_store(plan.work_dir), run)
-        job = self._job(plan, run)
+        if plan.settings.get("multi_node"):
+            raise ScaleError(
+                f"run {run} is one job run with all its nodes, which keeps its size",
+                "Leave `multi_node` out of the target: then each node is a job run of its own.",
+            )
+        folder = self.folder(plan, run)
+        job = self.job(plan, run)
         if job is None:
             return []
-        known = {**self._known(plan, folder), JOB: job}
+        store_program(folder.store)
+        known = {**self.known(plan, folder), JOB: job}
         return more_workers(self.jobs, plan, run, job, workers, lambda name: self.node_payload(plan, name, known))
 
     def sweep(self, say: Say, dry: bool = False) -> list[Swept]:
         from .oci_sweep import sweep
 
-        return sweep(self.jobs, self.config.work_dir, say, dry, time.time())
+        work_dir = self.reach(self.config.work_dir) if self.config.work_dir else None
+        return sweep(self.jobs, work_dir, say, dry, time.time())
 
     def probe(self, job: Job) -> list[Finding]:
         """Starts two nodes for a minute, and tries every port that the job needs between them."""
@@ -257,10 +287,49 @@ class Oci:
 
         return probe(self, job)
 
-    def _job(self, plan: Plan, run: str) -> str | None:
-        name = plan.settings.get("display_name") or run
-        found = self.jobs.find(run, name)
-        return str(found["id"]) if found else None
+    def is_gone(self, plan: Plan, run: str) -> bool:
+        """Whether the run's job was deleted by somebody."""
+        job = self.job(plan, run)
+        return job is not None and self.jobs.is_gone(job)
+
+    def job(self, plan: Plan, run: str) -> str | None:
+        """The OCID of the run's job: as the launcher wrote it down, else by its tag, else None."""
+        if run not in self._known_jobs:
+            noted = self.folder(plan, run).cloud().get("job")
+            name = (plan.settings.get("display_name") or RUN).replace(RUN, run)
+            found = {"id": noted} if noted else self.jobs.find(run, name)
+            if found is None:
+                return None
+            self._known_jobs[run] = str(found["id"])
+        return self._known_jobs[run]
+
+
+class HomeBound:
+    """Whether nodes of a run are still at it: their records go on changing, and do not say that they have ended."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        self._folder, self._beats, self._since = folder, frozenset[tuple[str, int]](), 0.0
+
+    def __call__(self) -> bool:
+        beats = frozenset((node.node, node.beat) for node in self._folder.nodes() if node.state != "ended")
+        if beats - self._beats:
+            self._since = time.monotonic()
+        self._beats = beats
+        return bool(beats) and time.monotonic() - self._since < _SILENT
+
+
+def _outside(env: Mapping[str, str]) -> dict[str, str]:
+    """What of the job's own variables the boot needs, before it has read the job."""
+    return {name: value for name, value in env.items() if name in _BOOT or name.lower() in _PROXIES}
+
+
+def _region(options: Mapping[str, Any]) -> str:
+    """As far as it is known here without asking anybody."""
+    from ..clouds.oci_profile import is_meant, read_profile
+
+    profile = options.get("profile")
+    said = options.get("region") or os.environ.get("OCI_REGION")
+    return str(said or (read_profile(profile).values.get("region", "") if is_meant(profile) else ""))
 
 
 def _storage(region: str) -> str:
@@ -277,7 +346,9 @@ def _last_built() -> str:
     found = last_built()
     if found is None:
         raise LaunchError("image: @image is the last built image, and none was built here", "muster image build")
-    return found.name
+    # With its tag, which the service wants beside the digest.
+    digest = found.digest.partition("@")[2]
+    return f"{found.tag}@{digest}" if digest else found.tag
 
 
 def _check_inputs(job: Job) -> None:
@@ -305,15 +376,16 @@ def _notes(job: Job, options: Mapping[str, Any]) -> Iterator[str]:
         yield "log_group_id: none; what a node says before it reaches the work dir is seen nowhere"
 
 
-def _take_back(launch: Launch, error: BaseException) -> None:
+def _take_back(launch: Launch, error: BaseException, say: Say) -> None:
     """What cannot be taken back is named, beside the reason why it had to be."""
     try:
-        launch.take_back()
+        launch.take_back(say)
     except CloudError as left:
         if launch.job is None and isinstance(error, LaunchError):
             return  # nothing was made, as far as anybody can say
         raise LaunchError(
-            f"{error}\nThe job {launch.job} could not be taken back: {left.message}", "Later: `muster sweep`."
+            f"{error}\nThe job {launch.job} could not be taken back: {left.message}",
+            "Later: `muster sweep`, which finds it by its tag.",
         ) from error
 
 

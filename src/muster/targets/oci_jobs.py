@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import random
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ..clouds.oci_services import Services
@@ -105,26 +105,42 @@ class Jobs:
         try:
             self._ask("cancel_job_run", run)
         except CloudError as error:
-            if error.status not in (404, 409):  # it has ended meanwhile
+            if error.status != 409 and not (error.status == 404 and self._has_ended(run)):
                 raise
 
-    def take_away(self, job: str, say: Say, grace: float = 0.0) -> None:
+    def _has_ended(self, run: str) -> bool:
+        """Who may not cancel a run is told the same as who asks for one that is not there."""
+        try:
+            return self._ask("get_job_run", run)["lifecycleState"] in FINAL
+        except CloudError as error:
+            if error.status != 404:
+                raise
+            return True
+
+    def take_away(self, job: str, say: Say, grace: float = 0.0, busy: Callable[[], bool] = lambda: False) -> None:
         """Ends all runs of a job, waits until they have, and deletes the job; others may be doing so as well.
 
-        Runs are left `grace` seconds to end by themselves.
+        Runs are left `grace` seconds to end by themselves, and longer while they are `busy` bringing things home.
         """
-        since, asked = time.monotonic(), False
+        since, asked = time.monotonic(), 0.0
         for pause in _pauses(0.5, 5.0):
-            living = [run for run in self.runs(job) if run["lifecycleState"] not in FINAL]
-            if not living and self._deleted(job):
-                return
             waited = time.monotonic() - since
-            if living and waited >= grace:
-                if not asked:
-                    say(f"ending {len(living)} job run{'s' if len(living) > 1 else ''}")
-                self.cancel(living)
-                asked = True
-            if waited > grace + _ENDED_WITHIN:
+            late = bool(asked) and time.monotonic() - asked > _ENDED_WITHIN
+            try:
+                living = [run for run in self.runs(job) if run["lifecycleState"] not in FINAL]
+                if not living and self._deleted(job):
+                    return
+                if living and (asked or (waited >= grace and not busy())):
+                    if not asked:
+                        say(f"ending {len(living)} job run{'s' if len(living) > 1 else ''}")
+                    asked = asked or time.monotonic()
+                    self.cancel(living)
+            except CloudError as error:
+                if late or error.status in (401, 404) or waited > grace + _ENDED_WITHIN:
+                    raise
+                time.sleep(pause)  # the rest of them is asked all the same, at the next look
+                continue
+            if late:
                 names = ", ".join(run["displayName"] for run in living) or "another one"
                 raise CloudError(f"these job runs have not ended: {names}", "Ask again: `muster sweep`.")
             time.sleep(pause)
@@ -134,13 +150,15 @@ class Jobs:
         try:
             self._ask("delete_job", job)
         except CloudError as error:
-            if error.status == 409:
-                return self._is_gone(job)
-            if error.status != 404:
+            if error.status not in (404, 409):
                 raise
+            gone = self.is_gone(job)
+            if error.status == 404 and not gone:
+                raise  # it is there, but not for us to delete
+            return gone
         return True
 
-    def _is_gone(self, job: str) -> bool:
+    def is_gone(self, job: str) -> bool:
         try:
             return self._ask("get_job", job)["lifecycleState"] in _GONE
         except CloudError as error:
@@ -158,6 +176,11 @@ def sight(run: Mapping[str, Any]) -> Sight:
         run["lifecycleState"] in FINAL,
         run.get("lifecycleDetails") or "",
     )
+
+
+def attempts(runs: Iterable[Mapping[str, Any]], node: str) -> int:
+    """How many machines a node has had."""
+    return sum(1 for run in runs if sight(run).node == node)
 
 
 def latest(runs: Iterable[Mapping[str, Any]]) -> dict[str, Sight]:

@@ -6,12 +6,12 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..errors import CloudError, LaunchError
+from ..errors import CloudError, LaunchError, MusterError
 from ..workdir.parallel import at_once
 from ..workdir.run import RunFolder
 from ..workdir.twin import point
-from .base import Plan, Resource
-from .oci_jobs import PARALLEL, Jobs, latest
+from .base import RUN, Plan, Resource, Say
+from .oci_jobs import PARALLEL, Jobs, attempts, latest
 from .oci_payloads import JOB, rendered
 from .oci_words import advice
 
@@ -59,14 +59,18 @@ class Launch:
         except CloudError as error:
             self._failed.set()
             return run.name, _refusal(run.name, self._plan, error)
+        except MusterError as error:
+            self._failed.set()
+            return run.name, LaunchError(f"{run.name}: {error.message}. All of the launch is taken back", error.fix)
 
-    def take_back(self) -> None:
+    def take_back(self, say: Say) -> None:
         """Cancels all runs at once and deletes the job. What a lost reply hid is found by listing."""
         if self.job is None:
-            found = self._jobs.find(self._folder.run, self._plan.settings.get("display_name") or self._folder.run)
+            name = self._plan.settings.get("display_name") or RUN
+            found = self._jobs.find(self._folder.run, name.replace(RUN, self._folder.run))
             self.job = found["id"] if found else None
         if self.job:
-            self._jobs.take_away(self.job, lambda _text: None)
+            self._jobs.take_away(self.job, say)
 
 
 def _refusal(what: str, plan: Plan, error: CloudError) -> LaunchError:
@@ -86,8 +90,7 @@ def more_workers(
     absent = [name for name in names if name not in living][: max(0, workers - len(living))]
 
     def make(name: str) -> str:
-        attempts = sum(1 for one in runs if (one.get("freeformTags") or {}).get("muster-node") == name)
-        jobs.make_run(payload(name), run, attempts + 1)
+        jobs.make_run(payload(name), run, attempts(runs, name) + 1)
         return name
 
     return sorted(at_once(PARALLEL, make, absent))

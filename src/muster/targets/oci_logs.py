@@ -6,13 +6,14 @@ from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
+from ..clouds.moments import seconds
 from ..clouds.oci_services import Services
 from ..errors import CloudError
 from ..workdir.loglines import LogLine
 from .base import Plan, Sight
 
 _SPAN = timedelta(days=14)
-"""The longest that one search may look back."""
+"""The longest that one search may span; what a run said later than that is in the work dir."""
 _PAGE = 500
 
 
@@ -22,11 +23,11 @@ def service_lines(services: Services, plan: Plan, sights: Collection[Sight], sin
     if not group or not sights:
         return
     nodes = {sight.id: sight.node for sight in sights}
-    now = datetime.now(timezone.utc)
-    begin = max(datetime.fromtimestamp(since, timezone.utc), now - _SPAN)
+    begin = datetime.fromtimestamp(since, timezone.utc)
+    end = min(datetime.now(timezone.utc), begin + _SPAN)
     details = {
         "timeStart": begin.isoformat(timespec="milliseconds"),
-        "timeEnd": (now + timedelta(minutes=5)).isoformat(timespec="milliseconds"),
+        "timeEnd": end.isoformat(timespec="milliseconds"),
         "searchQuery": _query(plan.settings, nodes),
         "isReturnFieldInfo": False,
     }
@@ -64,6 +65,6 @@ def _line(found: Mapping[str, Any], nodes: Mapping[str, str], number: int) -> Lo
     text = (content.get("data") or {}).get("message")
     if run is None or text is None:
         return None
-    moment = str(content.get("time") or "").replace("Z", "+00:00")
-    at = datetime.fromisoformat(moment).timestamp() if moment else (found["data"]["datetime"] / 1000)
+    moment = str(content.get("time") or "")
+    at = seconds(moment) if moment.endswith("Z") else found["data"]["datetime"] / 1000
     return LogLine(number, at, nodes[run], "service", "out", str(text))

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from ..errors import CloudError, LaunchError, MusterError, StoreBusy
 from ..workdir.records import EXIT_CODES, End, Verdict, fold
 from ..workdir.run import RunFolder
-from .base import Plan, Sight
+from .base import Plan, Say, Sight
+from .oci_jobs import attempts
 from .oci_payloads import JOB
 
 if TYPE_CHECKING:
@@ -24,12 +25,12 @@ _WORDS = 10
 class OciNodes:
     """Looks after the job runs: a lost node gets another one while the job allows, the empty job is deleted."""
 
-    def __init__(self, target: Oci, plan: Plan, folder: RunFolder, made: dict[str, str]) -> None:
+    def __init__(self, target: Oci, plan: Plan, folder: RunFolder, made: dict[str, str], say: Say) -> None:
         self.run, self.ids = folder.run, made
-        self.said: list[str] = []
+        self._say = say
         self._target, self._plan, self._folder = target, plan, folder
         self._pause, self._look_at = _QUICK, 0.0
-        self._attempts = dict.fromkeys(made, 1)
+        self._restarts: dict[str, int] = {}
         self._seen: dict[str, Sight] = {}
         self._missed: tuple[str, ...] = ()
         self._over = False
@@ -47,6 +48,8 @@ class OciNodes:
 
     def _look(self) -> bool:
         seen = {sight.node: sight for sight in self._target.observe(self._plan, self.run)}
+        if not seen and self._folder.result() is None and not self._target.is_gone(self._plan, self.run):
+            return False  # a list may come later than what it is of
         changed = {name: one.state for name, one in seen.items()} != {n: one.state for n, one in self._seen.items()}
         self._pause = _QUICK if changed else min(1.5 * self._pause, _SLOW)
         self._seen = seen
@@ -56,7 +59,7 @@ class OciNodes:
             return False
         # The end is written before the job is deleted: with it goes what its nodes said to the service.
         self._conclude()
-        self._target.finish(self._plan, self.run, self.said.append)
+        self._target.finish(self._plan, self.run, self._say)
         return True
 
     def _goes_on(self, ended: list[Sight]) -> bool:
@@ -69,7 +72,7 @@ class OciNodes:
     def _restart(self, ended: list[Sight]) -> bool:
         """A node whose machine was lost gets another one; one that ended by itself does not."""
         lost = [one.node for one in ended if self._is_lost(one.node)]
-        again = [name for name in lost if self._attempts.get(name, 1) <= self._plan.job.retries]
+        again = [name for name in lost if self._restarts.get(name, 0) < self._plan.job.retries]
         if not again or self._folder.result():
             return False
         for name in again:
@@ -87,13 +90,15 @@ class OciNodes:
         return not (self._plan.job.workers.elastic and name.startswith("worker-"))
 
     def _again(self, name: str) -> None:
-        known = {**self._target._known(self._plan, self._folder), JOB: self._target._job(self._plan, self.run) or ""}
-        self._attempts[name] = self._attempts.get(name, 1) + 1
+        self._restarts[name] = self._restarts.get(name, 0) + 1
+        target, job = self._target, self._target.job(self._plan, self.run) or ""
         try:
-            payload = self._target.node_payload(self._plan, name, known)
-            self._target.jobs.make_run(payload, self.run, self._attempts[name])
+            payload = target.node_payload(self._plan, name, {**target.known(self._plan, self._folder), JOB: job})
+            # Of all that it had, also from another launcher: a number that was used gives the old machine again.
+            target.jobs.make_run(payload, self.run, attempts(target.jobs.runs(job), name) + 1)
+            self._say(f"{name} was lost: it gets another machine")
         except (CloudError, LaunchError) as error:
-            self.said.append(f"{name}: {error.message}")
+            self._say(f"{name} was lost, and gets no other machine: {error.message}")
 
     def _conclude(self) -> None:
         """Where no node was left to say how it ended, whoever looks on says so, in the service's words."""
@@ -132,8 +137,8 @@ class OciNodes:
         """Cancels all job runs at once."""
         why = "ended at once by its user"
         self._folder.request_stop(why, by="user")
-        if job := self._target._job(self._plan, self.run):
-            self._target.jobs.take_away(job, self.said.append)
+        if job := self._target.job(self._plan, self.run):
+            self._target.jobs.take_away(job, self._say)
         if not self._folder.result():
             self._write_end([Verdict(End.STOP_REQUESTED, EXIT_CODES[End.STOP_REQUESTED], why)])
         self._over = True

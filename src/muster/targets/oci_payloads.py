@@ -15,6 +15,8 @@ JOB, CODE, SUBNET, UNTIL = "{job}", "{code}", "{subnet}", "{until}"
 """Stand in a plan for what is known only at launch: the job's OCID, the digest of code that is fetched first, the
 subnet's CIDR, when all must be gone."""
 TAG, TAG_NODE, TAG_JOB, TAG_UNTIL = "muster-run", "muster-node", "muster-job", "muster-until"
+TAG_MINUTES = "muster-minutes"
+"""How long a job run may take, as the service was told."""
 ENVIRONMENT_LIMIT = 20_000
 LONGEST = 43_200
 """Minutes that the service lets a run go on."""
@@ -93,7 +95,8 @@ def _job(job: Job, options: Mapping[str, Any]) -> dict[str, Any]:
 
 def tags(job: Job, node: str = "") -> dict[str, str]:
     """By which a sweep finds all that is a run's, and knows until when it may be there."""
-    own = {TAG: RUN, TAG_JOB: job.name, TAG_UNTIL: UNTIL, **({TAG_NODE: node} if node else {})}
+    own = {TAG: RUN, TAG_JOB: job.name, TAG_UNTIL: UNTIL, TAG_MINUTES: str(minutes(job.ttl))}
+    own |= {TAG_NODE: node} if node else {}
     return {**job.tags, **own}
 
 

@@ -20,7 +20,6 @@ from ..workdir.document import JobDocument
 from ..workdir.index import IndexEntry, remember
 from ..workdir.loglines import read_logs
 from ..workdir.machine import Process
-from ..workdir.opening import open_store
 from ..workdir.records import End
 from ..workdir.retention import holding, remove
 from ..workdir.run import RunFolder, new_run_id
@@ -47,7 +46,7 @@ def probe(target: Oci, job: Job) -> list[Finding]:
     try:
         plan = target.plan(two_nodes(job, wanted))
         heard = _heard(target, plan)
-        cidr = target._cidr(plan.settings["subnet_id"])
+        cidr = target.cidr(plan.settings["subnet_id"])
     except MusterError as error:
         return [fail("probe", f"the ports could not be tried: {error.message}", error.fix)]
     return [_finding(rule, heard, cidr) for rule in wanted]
@@ -88,7 +87,7 @@ def samples(rule: PortRule) -> list[int]:
 
 def _heard(target: Oci, plan: Plan) -> dict[int, Ways]:
     """What the nodes found, by port."""
-    folder = _recorded(plan)
+    folder = _recorded(target, plan)
     try:
         _live(target, plan, folder)
         return _told(folder)
@@ -96,20 +95,20 @@ def _heard(target: Oci, plan: Plan) -> dict[int, Ways]:
         _leave_nothing(target, plan, folder)
 
 
-def _recorded(plan: Plan) -> RunFolder:
+def _recorded(target: Oci, plan: Plan) -> RunFolder:
     """The run as any launcher writes it down, so that `muster ps` and `muster sweep` know it if we are killed."""
     run, now = new_run_id(plan.job.name), time.time()
-    folder = RunFolder(open_store(plan.work_dir), run)
+    folder = target.folder(plan, run)
     folder.make_key()
     folder.write_plan(plan.to_json())
     folder.write_job(JobDocument(run=run, job=plan.job, by="launcher", created_at=now, code=None))
-    remember(IndexEntry(run, plan.work_dir, plan.target, now))
+    remember(IndexEntry(run, folder.store.url, plan.target, now))
     folder.claim_launch(1, Process.here())
     return folder
 
 
 def _live(target: Oci, plan: Plan, folder: RunFolder) -> None:
-    nodes, until = target.launch(plan, folder.run), time.monotonic() + _BOOTED_WITHIN + TTL
+    nodes, until = target.launch(plan, folder.run, lambda _text: None), time.monotonic() + _BOOTED_WITHIN + TTL
     while not nodes.poll():
         if time.monotonic() > until:
             told = ", ".join(f"{one.node} is {one.state}" for one in target.observe(plan, folder.run))
@@ -135,7 +134,7 @@ def _told(folder: RunFolder) -> dict[int, Ways]:
 def _leave_nothing(target: Oci, plan: Plan, folder: RunFolder) -> None:
     if folder.result() is None:
         folder.request_stop("the probe is over", by="user")
-    if job := target._job(plan, folder.run):
+    if job := target.job(plan, folder.run):
         target.jobs.take_away(job, lambda _text: None)
     store = folder.store
     try:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from datetime import datetime
 from typing import Any
 
+from ..clouds.moments import seconds
 from ..errors import CloudError, MusterError
 from ..workdir.opening import open_store
 from ..workdir.parallel import at_once
@@ -15,12 +15,14 @@ from ..workdir.records import EXIT_CODES, End, Verdict, fold
 from ..workdir.run import RunFolder
 from .base import Say, Swept
 from .oci_jobs import FINAL, Jobs
-from .oci_payloads import TAG, TAG_UNTIL
+from .oci_payloads import MARGIN, TAG, TAG_MINUTES, TAG_UNTIL
 
 _NEW = 900.0
 """Seconds in which a job without runs may still be waiting for its launcher."""
 _SETTLED = 120.0
 """Seconds in which a launcher makes another machine for a node that was lost."""
+_HOME = 900.0
+"""Seconds after the end of a run in which its nodes may still bring home what they have."""
 _PARALLEL = 4
 
 
@@ -36,7 +38,7 @@ def _swept(jobs: Jobs, job: Mapping[str, Any], work_dir: str | None, say: Say, d
     try:
         runs = jobs.runs(ocid)
         living = [one for one in runs if one["lifecycleState"] not in FINAL]
-        why = _reason(job, runs, living, _ended(run, work_dir), now)
+        why = _reason(job, runs, living, _ended_at(run, work_dir), now)
         if why is None:
             return Swept(run, ocid, "kept", f"{len(living)} of {len(runs)} nodes at work")
         if not dry:
@@ -47,12 +49,13 @@ def _swept(jobs: Jobs, job: Mapping[str, Any], work_dir: str | None, say: Say, d
         return Swept(run, ocid, "failed", error.message)
 
 
-def _reason(job: Mapping[str, Any], runs: list[Any], living: list[Any], ended: bool, now: float) -> str | None:
+def _reason(job: Mapping[str, Any], runs: list[Any], living: list[Any], ended: float | None, now: float) -> str | None:
     """Why a job can go; None while it is needed."""
-    if _until(job) < now:
+    if max([_until(job), *(_end_of(job, run) for run in living)]) < now:
         return "it is past the time that it said for itself"
     if ended and living:
-        return f"its run has ended, and {len(living)} of its nodes have not"
+        # Nodes may take their time to bring home what they have.
+        return f"its run has ended, and {len(living)} of its nodes have not" if now - ended > _HOME else None
     if ended:
         return "its run has ended"
     if runs and not living and now - max(map(_finished, runs)) > _SETTLED:
@@ -62,13 +65,14 @@ def _reason(job: Mapping[str, Any], runs: list[Any], living: list[Any], ended: b
     return None
 
 
-def _ended(run: str, work_dir: str | None) -> bool:
-    """Whether the work dir knows the run's end. Where it cannot be asked, the cloud's own word must do."""
+def _ended_at(run: str, work_dir: str | None) -> float | None:
+    """When the run ended, if the work dir knows. Where it cannot be asked, the cloud's own word must do."""
     if work_dir is None:
-        return False
+        return None
     with suppress(MusterError):
-        return RunFolder(open_store(work_dir), run).result() is not None
-    return False
+        result = RunFolder(open_store(work_dir), run).result()
+        return result.ended_at if result else None
+    return None
 
 
 def _write_end(run: str, work_dir: str | None, why: str) -> None:
@@ -89,9 +93,17 @@ def _until(job: Mapping[str, Any]) -> float:
     return float(said) if said.isdecimal() else float("inf")
 
 
+def _end_of(job: Mapping[str, Any], run: Mapping[str, Any]) -> float:
+    """When a job run ends by itself, which may be long after the job was made if no machine was free."""
+    minutes = job["freeformTags"].get(TAG_MINUTES, "")
+    if not run.get("timeStarted") or not minutes.isdecimal():
+        return 0.0
+    return _moment(run["timeStarted"]) + 60.0 * int(minutes) + MARGIN
+
+
 def _finished(run: Mapping[str, Any]) -> float:
     return _moment(run.get("timeFinished") or run["timeAccepted"])
 
 
 def _moment(text: Any) -> float:
-    return datetime.fromisoformat(str(text).replace("Z", "+00:00")).timestamp()
+    return seconds(str(text))

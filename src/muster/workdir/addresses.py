@@ -53,6 +53,13 @@ def read_address(url: str, known: Collection[str]) -> Address:
     return Address(scheme.lower(), bucket, check_key(prefix) if prefix else "", options)
 
 
+def with_defaults(url: str, settings: Mapping[str, str]) -> str:
+    """The URL with these settings too, where it does not say otherwise."""
+    place, _, query = url.partition("?")
+    said = {**settings, **dict(parse_qsl(query))}
+    return f"{place}?{urlencode(sorted(said.items()), safe=':/')}" if said else place
+
+
 def split_object(url: str) -> tuple[str, str]:
     """The URL of one object as a work dir and a key in it."""
     place, mark, query = url.partition("?")

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from ..clouds import oci
+from ..clouds.moments import seconds
 from ..clouds.refusals import Answer, Asked, Words, refusal
 from ..errors import AlreadyExists, NotFound, ObjectChanged, StoreBusy, StoreError
 from .addresses import read_address
@@ -101,7 +101,7 @@ class OciBucket:
             for found in page["objects"]:
                 # An empty object that stands for a folder, as the console makes them, is none of ours.
                 if found["name"] > after and not found["name"].endswith("/"):
-                    modified = _seconds(found["timeModified"])
+                    modified = seconds(found["timeModified"])
                     yield Entry(found["name"], found["size"], modified, found["etag"])
 
     def names(self, folder: str) -> Iterable[str]:
@@ -212,9 +212,3 @@ class _Behind(Exception):
 def _total(headers: Mapping[str, str]) -> int:
     stretch = headers.get("content-range")
     return int(stretch.rpartition("/")[2] if stretch else headers["content-length"])
-
-
-def _seconds(moment: str) -> float:
-    """Since the epoch, from `2026-11-15T08:25:50.123Z`. The fraction may have any length."""
-    whole, fraction = moment[:19], moment[19:].rstrip("Z").partition(".")[2]
-    return datetime.fromisoformat(f"{whole}+00:00").timestamp() + (float(f"0.{fraction}") if fraction else 0.0)
