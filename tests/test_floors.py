@@ -22,7 +22,7 @@ FLOORS = (
     {"workdir", "frameworks"},
     {"node", "images", "access"},
     {"targets"},
-    {"rehearsal", "pool", "launching"},
+    {"rehearsal", "pool", "launching", "cloud_runs"},
     {"web"},
     {"cli"},
 )

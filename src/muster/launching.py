@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from .errors import AlreadyExists, JobError, LaunchError, MusterError, NotFound, Problem, RunNotFound, ScaleError
+from .errors import AlreadyExists, JobError, LaunchError, MusterError, NotFound, Problem, ScaleError
 from .frameworks.registry import Known
 from .spec.code_paths import image_folder
 from .spec.config import Target as TargetConfig
@@ -23,7 +23,7 @@ from .spec.load import checked
 from .spec.load import load as load_job
 from .spec.load import load_both as _load_both
 from .spec.sources import code_source
-from .targets.base import CodePlan, Launched, Plan, Sight, Swept, Target
+from .targets.base import CodePlan, Launched, Plan, Sight, Target
 from .targets.registry import target
 from .workdir.document import CodeRef, JobDocument
 from .workdir.home import absolute_paths, index_folder, launcher_log
@@ -35,7 +35,6 @@ from .workdir.opening import open_store
 from .workdir.progress import Progress, unseen
 from .workdir.records import EXIT_CODES, End, Result, Verdict, fold
 from .workdir.run import RunFolder, new_run_id
-from .workdir.twin import run_behind
 from .workdir.view import dead, gone
 
 if TYPE_CHECKING:
@@ -459,56 +458,3 @@ def _detached(plan: Plan, run_id: str) -> Run:
     # Nobody waits for it: it outlives us, and init takes it over.
     process.returncode = 0
     return Run(run_id, plan.work_dir)
-
-
-def sweep(
-    on: str | None = None, folder: str | os.PathLike[str] = ".", say: Say = lambda _text: None, dry: bool = False
-) -> list[Swept]:
-    """Ends what runs left behind in a target's cloud, found by its tags; without `on`, in all that are known here."""
-    config = load_config(folder)
-    if on is not None:
-        return target(config.target(on)).sweep(say, dry)
-    swept: dict[str, Swept] = {}
-    for one in _clouds(list(config.targets.values())):
-        swept |= {found.resource: found for found in one.sweep(say, dry)}
-    return list(swept.values())
-
-
-def _clouds(known: list[TargetConfig]) -> Iterator[Target]:
-    """Every cloud that a target of the file, or the plan of a run launched from here, names; each place once."""
-    for entry in entries():
-        try:
-            plan = read_plan(RunFolder(open_store(entry.work_dir), entry.run))
-        except MusterError:
-            continue  # of a run that is gone, or cannot be reached from here
-        known.append(plan.config())
-    seen = set()
-    for config in known:
-        place = (config.kind, config.options.get("compartment_id"), config.options.get("region"), config.work_dir)
-        if config.kind not in ("local", "aws", "pool") and place not in seen:
-            seen.add(place)
-            yield target(config)
-
-
-def cloud_ids(run: Run) -> dict[str, Any]:
-    """A run on Oracle's cloud by its OCIDs, in the words and the form of ADS."""
-    seen = {sight.node: sight.id for sight in run.observe()}
-    main = {"main": seen.pop("main")} if "main" in seen else None
-    others = [{node: ocid} for node, ocid in seen.items()]
-    return {
-        "jobId": run.folder.cloud().get("job"),
-        "mainJobRunId": main,
-        "otherJobRunIds": others,
-        "workDir": run.launch_plan.work_dir if run.launch_plan else run.work_dir,
-    }
-
-
-def find_by_job(job: str, work_dir: str | None = None) -> Run:
-    """The run that a job's OCID stands for; in any work dir that runs were launched with, if none is given."""
-    places = [work_dir] if work_dir else list(dict.fromkeys(entry.work_dir for entry in entries()))
-    for place in places:
-        try:
-            return Run(run_behind(open_store(place), job), place)
-        except NotFound:
-            continue
-    raise RunNotFound(f"no run is known of the job {job}", "Name its work dir with --work-dir.")

@@ -44,7 +44,8 @@ def signs_in(command: Command) -> Command:
 
 def chosen_run(job: str | None, work_dir: str | None) -> Run:
     """The run of a job's OCID, of a job run's OCID, or of an id of Muster's own."""
-    from ..launching import Run, find_by_job
+    from ..cloud_runs import find_by_job
+    from ..launching import Run
     from ..spec.oci_kinds import ocid_type
 
     kind = ocid_type(job or "")

@@ -104,6 +104,7 @@ def _here(file: Path, wish: Wish, dry: bool) -> None:
 
 def _in_the_cloud(asked: Asked) -> None:
     from .. import launching
+    from ..cloud_runs import cloud_ids
 
     job, where = launching.load_both(asked.file)
     where = _completed(where, asked)
@@ -114,7 +115,7 @@ def _in_the_cloud(asked: Asked) -> None:
         click.echo(_told(plan))
         return
     run = launching.start(plan, detach=True, say=_say)
-    click.echo(_ids(launching.cloud_ids(run)), nl=False)
+    click.echo(_ids(cloud_ids(run)), nl=False)
 
 
 def _completed(where: Where | None, asked: Asked) -> Where | None:

@@ -17,7 +17,7 @@ from .choosing import as_json
 @click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
 @as_json
 def command(on: str | None, dry_run: bool, as_json: bool) -> None:
-    from ..launching import sweep
+    from ..cloud_runs import sweep
 
     found = sweep(on, Path.cwd(), lambda text: click.echo(f"muster: {text}", err=True), dry_run)
     if as_json:

@@ -36,7 +36,7 @@ def resources(job: Job, options: Mapping[str, Any], nodes: tuple[NodePlan, ...])
     main = nodes[0]
     made = _job(job, options)
     made["jobConfigurationDetails"] = _configuration(job, _shared(nodes))
-    made["jobInfrastructureConfigurationDetails"] = _infrastructure(job, "main", options)
+    made["jobInfrastructureConfigurationDetails"] = _infrastructure(job, _first_role(job, options), options)
     made["jobEnvironmentConfigurationDetails"] = _container(job, main.role, options, main.command)
     runs = (Resource("job run", node.name, run_payload(job, options, node, nodes)) for node in nodes)
     return (Resource("job", RUN, made), *runs)
@@ -48,9 +48,15 @@ def run_payload(job: Job, options: Mapping[str, Any], node: NodePlan, nodes: tup
     made["jobConfigurationOverrideDetails"] = _configuration(job, node.environment)
     if _image(job, node.role, options) != _image(job, "main", options):
         made["jobEnvironmentConfigurationOverrideDetails"] = _container(job, node.role, options, node.command)
-    if shape_of(job, node.role, options) != shape_of(job, "main", options):
+    if shape_of(job, node.role, options) != shape_of(job, _first_role(job, options), options):
         made["jobInfrastructureConfigurationOverrideDetails"] = _infrastructure(job, node.role, options)
     return made
+
+
+def _first_role(job: Job, options: Mapping[str, Any]) -> str:
+    """The role whose machine is the job's own. Of a fixed size if any is: a run can add a size, and take none away."""
+    roles = ["main", *(["worker"] if job.workers.max else []), *(["ps"] if job.ps else [])]
+    return next((role for role in roles if shape_of(job, role, options).ocpus is None), "main")
 
 
 def rendered(value: Any, known: Mapping[str, str]) -> Any:
