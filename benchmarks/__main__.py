@@ -15,6 +15,7 @@ from . import (
     lines,
     log_shipping,
     meeting,
+    oci_launch,
     pair,
     second_upload,
     startup,
@@ -38,6 +39,7 @@ BENCHMARKS: dict[str, Callable[[World, int | None, bool], list[Row]]] = {
     "log_shipping": log_shipping.measure,
     "meeting": meeting.measure,
     "second_upload": second_upload.measure,
+    "oci": oci_launch.measure,
 }
 
 

@@ -227,6 +227,11 @@ class Run:
         """Whether nodes that were started from here are left."""
         return self._launched is not None and not self._launched.poll()
 
+    def hurry(self) -> None:
+        """Looks after nodes that were started from here at once, because the run has ended."""
+        if self._launched:
+            self._launched.hurry()
+
     def pause(self, seconds: float) -> None:
         """Waits for a node started from here to end, or for so long."""
         if self._launched:

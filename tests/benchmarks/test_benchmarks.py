@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,34 @@ CASES = {
         "50 nodes: main",
         "50 nodes: all",
     ],
+    "oci": [
+        *[
+            "ADS's sequence",
+            "muster run --detach",
+            "ADS's sequence",
+            "muster run --detach",
+            "muster run --detach: the work dir",
+        ]
+        * 2,
+        "1 to 4 nodes",
+        "python script.py",
+        "muster run: all job runs ended",
+        "muster run: returned, job deleted",
+    ],
 }
+
+
+def calls_of_a_launch(rows: list[dict[str, Any]]) -> None:
+    """One for each node; for all together the subnet, the job, and looks at the job until it is active."""
+    calls = {(row["benchmark"], row["case"]): row["value"] for row in rows if row["unit"] == "calls"}
+    assert calls["oci: calls, each node more", "1 to 4 nodes"] == 1
+    for nodes in (1, 4):
+        assert nodes + 2 <= calls[f"oci: calls, {nodes} nodes", "muster run --detach"] <= nodes + 5
+        assert calls[f"oci: calls, {nodes} nodes", "ADS's sequence"] == 3 + 2 * nodes
+
+
+COUNTS: dict[str, Callable[[list[dict[str, Any]]], None]] = {"oci": calls_of_a_launch}
+"""What is counted and not timed is the same on every machine."""
 
 
 def run(module: str, *words: str | Path, temporary: Path) -> str:
@@ -88,6 +116,8 @@ def test_a_benchmark_measures_each_of_its_cases(name: str, tmp_path: Path) -> No
     assert all(row["value"] > 0 and row["samples"] > 0 for row in figures["rows"])
     assert all(case in printed for case in CASES[name])
     assert f"{os.cpu_count()} CPUs" in printed
+    if name in COUNTS:
+        COUNTS[name](figures["rows"])
 
 
 @pytest.mark.slow

@@ -82,13 +82,18 @@ def test_a_role_has_its_own_image_and_shape() -> None:
     options = {**OPTIONS, "roles": {"worker": {"shape_name": "VM.GPU.A10.1", "shape_config_details": None}}}
     digest = "sha256:" + "1" * 64
     own = job(roles={"worker": Role(image=f"iad.ocir.io/ns/gpu@{digest}")})
-    _, main, worker = resources(own, options, (node("main"), node("worker-1")))
+    made, main, worker = resources(own, options, (node("main"), node("worker-1")))
     assert "jobEnvironmentConfigurationOverrideDetails" not in main.payload
     container = worker.payload["jobEnvironmentConfigurationOverrideDetails"]
     assert (container["image"], container["imageDigest"]) == ("iad.ocir.io/ns/gpu", digest)
-    machine = worker.payload["jobInfrastructureConfigurationOverrideDetails"]
+    # The fixed shape is the job's: what a run says may be laid over that, and could not take a size away.
+    machine = made.payload["jobInfrastructureConfigurationDetails"]
     assert machine["shapeName"] == "VM.GPU.A10.1"
     assert "jobShapeConfigDetails" not in machine
+    assert "jobInfrastructureConfigurationOverrideDetails" not in worker.payload
+    machine = main.payload["jobInfrastructureConfigurationOverrideDetails"]
+    assert machine["shapeName"] == "VM.Standard.E4.Flex"
+    assert machine["jobShapeConfigDetails"] == {"ocpus": 2, "memoryInGBs": 32}
 
 
 def test_logs_tags_mounts_and_names_are_the_targets() -> None:

@@ -71,8 +71,13 @@ def _rule(made: Framework, port: Port, listens: str) -> PortRule:
     return PortRule(port.name, port.number, port.last or port.number, listens, reason)
 
 
-def _control(job: Job) -> PortRule:
+def control_port(job: Job) -> int:
+    """Where main listens for its workers: one port, so that a security list can let it through."""
     said = job.env_of("main").get("MUSTER_CONTROL_PORT", "")
-    number = int(said) if said.isdigit() and 0 < int(said) <= LAST_PORT else CONTROL_PORT
+    return int(said) if said.isdigit() and 0 < int(said) <= LAST_PORT else CONTROL_PORT
+
+
+def _control(job: Job) -> PortRule:
+    number = control_port(job)
     why = "Muster's control channel; where it is closed the run works, and notices a lost node 25 seconds later"
     return PortRule("control", number, number, "main", why)

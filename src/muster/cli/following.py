@@ -39,6 +39,7 @@ async def _watch(run: Run, shown: Screen, tail: Tail) -> Result | None:
     looking = asyncio.ensure_future(_look_after(run, shown))
     try:
         seen = await watch(run.folder, tail, shown.state, alive=lambda: not looking.done())
+        run.hurry()
         ended = await looking
     finally:
         looking.cancel()

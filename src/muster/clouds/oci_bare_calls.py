@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import base64
 import os
-import random
-import time
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
 from ..errors import CloudError
 from .oci import Session, session
+from .oci_again import PATIENCE, again
 from .oci_bare import FAILURES, Caller, Response, answer_of
-from .refusals import BUSY
 
 _ENDPOINT = "MUSTER_OCI_ENDPOINT"
 """One address for all services, as a rehearsal has it."""
 _SCIENCE_ENDPOINT = "OCI_ODSC_SERVICE_ENDPOINT"
-PATIENCE = 60.0
-"""Seconds that a service which is busy is asked again."""
 
 
 class Calls:
@@ -61,24 +57,9 @@ class Calls:
     def _call(self, what: str, service: str, method: str, path: str, query: dict[str, Any] | None = None) -> Response:
         if service not in self._callers:
             self._callers[service] = Caller(self._session, service, _endpoint(service))
-        return self._again(what, lambda: self._callers[service].json(method, path, query))
-
-    def _again(self, what: str, ask: Callable[[], Response]) -> Response:
-        signer, until, pause, renewed = self._session.signer, time.monotonic() + self._patience, 0.5, False
-        while True:
-            seen = signer.renewals
-            try:
-                return ask()
-            except FAILURES as error:
-                refused = _refused(what, error)
-                if refused.status == 401 and not renewed and signer.renew(seen):
-                    renewed = True
-                    continue
-                late = time.monotonic() + pause > until
-                if late or (refused.status and refused.status not in BUSY):
-                    raise refused from error
-            time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - many nodes must not come back at once
-            pause = min(2 * pause, 8.0)
+        caller = self._callers[service]
+        refused = partial(_refused, what)
+        return again(lambda: caller.json(method, path, query), FAILURES, refused, self._session.signer, self._patience)
 
 
 def secret(ocid: str) -> bytes:

@@ -9,17 +9,16 @@ Bodies and answers are plain values in the names of the wire (`lifecycleState`),
 from __future__ import annotations
 
 import os
-import random
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from typing import Any
 
 from ..errors import CloudError
 from .oci import Session, check_installed
-from .refusals import BUSY
+from .oci_again import PATIENCE, again
 
 CLIENTS = {
     "artifacts": "oci.artifacts:ArtifactsClient",
@@ -40,8 +39,6 @@ _OWN_ENDPOINTS = {
     "data_science": "OCI_ODSC_SERVICE_ENDPOINT",
     "object_storage": "OCI_OBJECTSTORAGE_SERVICE_ENDPOINT",
 }
-PATIENCE = 60.0
-"""Seconds that a service which is busy is asked again."""
 
 
 @dataclass(frozen=True)
@@ -86,23 +83,10 @@ class Services:
     def _again(self, service: str, operation: str, ask: Callable[[Any], Any]) -> Reply:
         from .oci_client import FAILURES
 
-        client, until, pause = self._client(service), time.monotonic() + self._patience, 0.5
-        renewed = False
-        while True:
-            seen = self.session.signer.renewals
-            try:
-                reply = ask(client)
-                return Reply(reply.data, reply.headers)
-            except FAILURES as error:
-                refused = _refused(service, operation, error)
-                if refused.status == 401 and not renewed and self.session.signer.renew(seen):
-                    renewed = True
-                    continue
-                late = time.monotonic() + pause > until
-                if late or (refused.status and refused.status not in BUSY):
-                    raise refused from error
-            time.sleep(pause * random.uniform(0.5, 1.0))  # noqa: S311 - many launchers must not come back at once
-            pause = min(2 * pause, 8.0)
+        client = self._client(service)
+        refused = partial(_refused, service, operation)
+        reply = again(lambda: ask(client), FAILURES, refused, self.session.signer, self._patience)
+        return Reply(reply.data, reply.headers)
 
     def _client(self, service: str) -> Any:
         with self._lock:

@@ -145,6 +145,9 @@ class Launched(Protocol):
     def poll(self) -> bool:
         """Looks after the nodes; true when none is left."""
 
+    def hurry(self) -> None:
+        """Something has changed that is worth a look at the next poll, whenever the next look was to be."""
+
     def wait(self, seconds: float) -> None:
         """Waits until a node has ended, or for so long."""
 

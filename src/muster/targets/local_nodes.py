@@ -179,6 +179,9 @@ class LocalNodes:
     def _main_lost(self) -> Verdict:
         return Verdict(End.MAIN_LOST, EXIT_CODES[End.MAIN_LOST], "\n".join(self.said) or "main ended without a word")
 
+    def hurry(self) -> None:
+        """Each poll looks at all nodes."""
+
     def wait(self, seconds: float) -> None:
         """Waits until a node has ended, or for so long."""
         if not hasattr(os, "pidfd_open"):

@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ..access.ports import CONTROL_PORT
+from ..access.ports import control_port
 from ..errors import CloudError, LaunchError, MusterError, ScaleError
 from ..frameworks.base import Framework
 from ..frameworks.registry import framework
@@ -79,7 +79,7 @@ class Oci:
             python=job.python or "the image's own",
             requirements=job.requirements,
             nodes=nodes,
-            network=f"between the nodes, inside the subnet: {made.open_ports(job)}; control {CONTROL_PORT}",
+            network=f"between the nodes, inside the subnet: {made.open_ports(job)}; control {control_port(job)}",
             notes=tuple(_notes(job, options)),
             resources=planned,
             statements=tuple(one.text for one in policy(needs_of(job, self.config)).statements),
@@ -131,7 +131,7 @@ class Oci:
             "MUSTER_RUN_ID": RUN,
             "MUSTER_MODE": role.upper(),
             "MUSTER_NODE": name,
-            "MUSTER_CONTROL_PORT": str(CONTROL_PORT),
+            "MUSTER_CONTROL_PORT": str(control_port(job)),
             "MUSTER_CLOUD": "oci",
             "MUSTER_COMPARTMENT": options["compartment_id"],
             "MUSTER_TLS": "1",
@@ -329,6 +329,9 @@ def _region(options: Mapping[str, Any]) -> str:
 
     profile = options.get("profile")
     said = options.get("region") or os.environ.get("OCI_REGION")
+    if str(options.get("auth") or os.environ.get("OCI_IAM_TYPE")).endswith("_principal"):
+        # A config file that lies here is somebody else's.
+        return str(said or os.environ.get("OCI_RESOURCE_PRINCIPAL_REGION", ""))
     return str(said or (read_profile(profile).values.get("region", "") if is_meant(profile) else ""))
 
 

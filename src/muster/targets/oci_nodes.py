@@ -130,6 +130,9 @@ class OciNodes:
             return [f"{line.node}: {line.text}" for line in lines[-_WORDS:]]
         return []
 
+    def hurry(self) -> None:
+        self._look_at, self._pause = 0.0, _QUICK
+
     def wait(self, seconds: float) -> None:
         time.sleep(min(seconds, max(0.05, self._look_at - time.monotonic())))
 

@@ -143,6 +143,8 @@ def held(folder: RunFolder, papers: Papers, now: float) -> Holding:
 
 def remove(store: Store, held: Holding) -> None:
     """Takes a run away: its objects, its place in the index, and what its nodes left on this machine."""
+    if twin := RunFolder(store, held.run).cloud().get("job"):
+        store.delete_all([entry.key for entry in store.list(f"{twin}/")])
     last = [f"{held.run}/{RESULT}", f"{held.run}/{JOB}"]
     store.delete_all(key for key in held.keys if key not in last)
     # What a node that was slow to leave wrote meanwhile: without its job nobody would find it again.
