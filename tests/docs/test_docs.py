@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -17,6 +18,7 @@ import yaml
 
 from muster.frameworks.registry import Known
 from muster.spec.load import load_text
+from tests.docs.cloud import cloud_of, in_the_cloud
 from tests.docs.markdown import PAGES, ROOT, Block, Command, anchors, blocks, commands, links, matches
 from tests.docs.shell import Done, run
 from tests.harness import Muster
@@ -57,15 +59,26 @@ def environment(muster: Muster) -> dict[str, str]:
     return {**plain, **own}
 
 
+LONGER = 540.0
+"""Seconds for a page that makes a whole account, with machines that may be busy."""
+
+
+def with_commands() -> Iterator[Any]:
+    for page in PAGES:
+        if "```console" in page.read_text(encoding="utf-8"):
+            marks = [pytest.mark.timeout(LONGER + 60)] if in_the_cloud(page) else []
+            yield pytest.param(page, marks=marks, id=page.name)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if "```console" in page.read_text()], ids=lambda page: page.name
-)
+@pytest.mark.parametrize("page", list(with_commands()))
 def test_the_commands_of_a_page_do_what_it_says(page: Path, muster: Muster, tmp_path: Path) -> None:
     write_files(page, muster.folder)
     typed = [command for block in blocks(page) if block.language == "console" for command in commands(block)]
-    with bucket_of(page) as reached:
-        done = run(typed, muster.folder, {**environment(muster), **reached}, tmp_path / "notes")
+    env = environment(muster)
+    with bucket_of(page) as reached, cloud_of(page, muster.folder, env) as cloud:
+        patience = {"patience": LONGER} if cloud else {}
+        done = run(typed, muster.folder, {**env, **reached, **cloud}, tmp_path / "notes", **patience)
     for place, (command, result) in enumerate(zip(typed, done, strict=True)):
         told = f"{page.name}: $ {command.text}\nended with {result.code} and printed\n{result.printed}"
         asked = place + 1 < len(typed) and typed[place + 1].text == "echo $?"

@@ -19,7 +19,7 @@ from .index import forget
 from .machine import this_machine
 from .names import JOB, check_name
 from .records import NodeRecord, Result
-from .run import RunFolder
+from .run import CLOUD, RunFolder
 from .store import Entry, Store
 from .view import gone, state_of
 
@@ -143,7 +143,7 @@ def held(folder: RunFolder, papers: Papers, now: float) -> Holding:
 
 def remove(store: Store, held: Holding) -> None:
     """Takes a run away: its objects, its place in the index, and what its nodes left on this machine."""
-    if twin := RunFolder(store, held.run).cloud().get("job"):
+    if f"{held.run}/{CLOUD}" in held.keys and (twin := RunFolder(store, held.run).cloud().get("job")):
         store.delete_all([entry.key for entry in store.list(f"{twin}/")])
     last = [f"{held.run}/{RESULT}", f"{held.run}/{JOB}"]
     store.delete_all(key for key in held.keys if key not in last)

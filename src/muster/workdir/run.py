@@ -24,6 +24,7 @@ T = TypeVar("T")
 
 KEY_BYTES = 32
 MAIN_CONFIG = "MAIN_config.json"
+CLOUD = "cloud.json"
 
 
 class Sign(NamedTuple):
@@ -77,11 +78,11 @@ class RunFolder:
 
     def write_cloud(self, ids: Mapping[str, Any]) -> None:
         """Keeps what the cloud calls the run's things. The launcher alone writes it."""
-        self.store.put(self.at("cloud.json"), dump(ids))
+        self.store.put(self.at(CLOUD), dump(ids))
 
     def cloud(self) -> dict[str, Any]:
         """What `write_cloud` kept; empty where there is nothing."""
-        return self._maybe(self.at("cloud.json"), dict) or {}
+        return self._maybe(self.at(CLOUD), dict) or {}
 
     def write_requirements(self, name: str, content: bytes) -> None:
         """Keeps the job's file of requirements, under its own name because that says of which kind it is."""
