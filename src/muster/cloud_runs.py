@@ -13,6 +13,7 @@ from .spec.config import load_config
 from .targets.base import Swept, Target
 from .targets.registry import target
 from .workdir.index import entries
+from .workdir.names import node_order
 from .workdir.opening import open_store
 from .workdir.run import RunFolder
 from .workdir.twin import run_behind
@@ -51,7 +52,7 @@ def cloud_ids(run: Run) -> dict[str, Any]:
     """A run on Oracle's cloud by its OCIDs, in the words and the form of ADS."""
     seen = {sight.node: sight.id for sight in run.observe()}
     main = {"main": seen.pop("main")} if "main" in seen else None
-    others = [{node: ocid} for node, ocid in seen.items()]
+    others = [{node: seen[node]} for node in sorted(seen, key=node_order)]
     return {
         "jobId": run.folder.cloud().get("job"),
         "mainJobRunId": main,

@@ -133,6 +133,6 @@ def _run(job: Job, target: Target, folder: Path, cloud: Rehearsal) -> int:
         finally:
             calls = ", ".join(f"{name} {count}" for name, count in sorted(cloud.calls().items()) if name != "other")
             shown.say(f"Oracle's cloud was asked for: {calls}")
-        left = cloud.left()
-        shown.say(f"left behind: {', '.join(left)}" if left else "nothing is left behind")
+            left = cloud.left()
+            shown.say(f"left behind: {', '.join(left)}" if left else "nothing is left behind")
     return code or (1 if left else 0)

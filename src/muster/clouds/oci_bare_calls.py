@@ -42,7 +42,7 @@ class Calls:
     def list_runs(self, compartment: str, job: str) -> list[dict[str, Any]]:
         """All runs of a job, in the names of the wire: `id`, `lifecycleState` …"""
         found: list[dict[str, Any]] = []
-        query: dict[str, Any] = {"compartmentId": compartment, "jobId": job, "limit": 1000}
+        query: dict[str, Any] = {"compartmentId": compartment, "jobId": job, "limit": 100}
         while True:
             reply = self._call("list the job runs", "datascience", "GET", "/20190101/jobRuns", query)
             found += reply.data or []

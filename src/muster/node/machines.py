@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -61,9 +62,15 @@ async def end_the_others(spared: Collection[str], expected: Collection[str], say
         return
     try:
         if ended := await machines.end(spared):
-            say(f"ended the job runs of {', '.join(ended)}")
+            _tell(say, f"ended the job runs of {', '.join(ended)}")
     except MusterError as error:
-        say(f"job runs that are left could not be ended from here: {error.message}")
+        _tell(say, f"job runs that are left could not be ended from here: {error.message}")
+
+
+def _tell(say: Callable[[str], None], text: str) -> None:
+    """To the service's log too: so late, our own may have been brought home already."""
+    say(text)
+    print(f"muster: {text}", file=sys.stderr, flush=True)  # noqa: T201
 
 
 def _calls() -> Calls:
