@@ -122,7 +122,7 @@ def test_nodes_of_a_launch_that_was_never_taken_up_end_by_themselves(place: Ther
     killed(place, *launch(place, timeout="5s"), way="keep", kind="create_run")
     run = place.muster.run_id()
     all_final(place, run)
-    assert end(place, run) in ("not-ready", "main-not-found")
+    assert end(place, run) in ("not-ready", "main-not-found", "script-ended")
     assert f"{run} " in place.muster("sweep", "--on", place.on).stdout
     assert place.left() == []
 

@@ -155,7 +155,9 @@ def _in_repository(
     if repository not in known:
         guess = nearest(repository, known)
         meant = f"Did you mean {guess}? Else " if guess else ""
-        fix = f"{meant}push the image, which makes it: muster image push {name}"
+        # A push would make it, too, but in the root compartment, where the job's policies do not reach.
+        made = f"oci artifacts container repository create --compartment-id {facts.compartment}"
+        fix = f"{meant}make it, and push the image: {made} --display-name {repository}"
         yield fail("repository", f"there is no repository {repository} in this tenancy's registry", _sentence(fix))
         return
     yield ok("repository", repository)
