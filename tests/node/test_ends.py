@@ -157,7 +157,7 @@ def test_8_the_launch_was_refused_in_part_and_all_of_it_is_taken_back(
     plan = target.plan(load(muster.job(FOREVER, workers=3)))
     run = record(plan, lambda _text: None)
     with pytest.raises(LaunchError, match="worker-2 was refused: the quota is used up"):
-        target.launch(plan, run)
+        target.launch(plan, run, lambda _text: None)
     assert not {pid: line for pid, line in marked(mark).items() if "muster" in line and pid != os.getpid()}
     result = result_of(muster, run)
     assert (result["end"], result["exit_code"]) == ("launch-refused", 120)
