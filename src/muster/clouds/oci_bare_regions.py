@@ -42,10 +42,14 @@ def in_full(region: str) -> str:
     return _by_short_name().get(region.lower(), region.lower())
 
 
+_PLAIN = ("objectstorage", "iaas")
+"""Services from before `oci` stood in the names of hosts."""
+
+
 def service_host(service: str, region: str) -> str:
     """`objectstorage.us-ashburn-1.oraclecloud.com`, for example: object storage has no `oci` before the domain."""
     domain = _domains().get(region) or os.environ.get("OCI_DEFAULT_REALM") or _FIRST
-    return f"{service}.{region}.{'' if service == 'objectstorage' else 'oci.'}{domain}"
+    return f"{service}.{region}.{'' if service in _PLAIN else 'oci.'}{domain}"
 
 
 def _rows() -> list[tuple[str, list[str]]]:

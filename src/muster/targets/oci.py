@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -193,14 +193,18 @@ class Oci:
     def launch(self, plan: Plan, run: str, say: Say) -> OciNodes:
         """Makes the job and all its runs, or nothing: what was made before a refusal is taken back."""
         from ..node.archive import store_program
+        from ..node.asking import begin
         from .oci_launch import Launch
         from .oci_nodes import OciNodes
 
         folder = self.folder(plan, run)
-        store_program(folder.store)
         launch = Launch(self.jobs, plan, folder)
+        # All at once: each answer takes its time, and none needs another's.
+        storing, looking = begin(store_program, folder.store), begin(folder.latest_launch)
+        learning = begin(self.known, plan, folder)
         try:
-            made = launch(self.known(plan, folder))
+            storing.result()
+            made = launch(learning.result(), again=looking.result()[0] > 1)
         except (MusterError, KeyboardInterrupt) as error:
             why = error.message if isinstance(error, MusterError) else "the launch was interrupted"
             say(f"{why}; taking all back")
@@ -220,7 +224,7 @@ class Oci:
 
     def cidr(self, subnet: str) -> str:
         try:
-            found = self.services.call("network", "get_subnet", subnet).data
+            found = self.services.get("network", "iaas", f"/20160918/subnets/{subnet}").data
             return " ".join(dict.fromkeys([found["cidrBlock"], *(found.get("ipv4CidrBlocks") or ())]))
         except CloudError as error:
             if error.status not in (401, 404):
@@ -324,15 +328,18 @@ def _outside(env: Mapping[str, str]) -> dict[str, str]:
 
 
 def _region(options: Mapping[str, Any]) -> str:
-    """As far as it is known here without asking anybody."""
+    """As far as it is known here without asking anybody; a plan needs no credentials."""
     from ..clouds.oci_profile import is_meant, read_profile
 
-    profile = options.get("profile")
-    said = options.get("region") or os.environ.get("OCI_REGION")
+    said, profile = options.get("region") or os.environ.get("OCI_REGION"), options.get("profile")
     if str(options.get("auth") or os.environ.get("OCI_IAM_TYPE")).endswith("_principal"):
         # A config file that lies here is somebody else's.
         return str(said or os.environ.get("OCI_RESOURCE_PRINCIPAL_REGION", ""))
-    return str(said or (read_profile(profile).values.get("region", "") if is_meant(profile) else ""))
+    if said or not is_meant(profile):
+        return str(said or "")
+    with suppress(MusterError):
+        return read_profile(profile).values.get("region", "")
+    return ""
 
 
 def _storage(region: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..errors import CloudError, LaunchError, MusterError
+from ..node.asking import begin
 from ..workdir.parallel import at_once
 from ..workdir.run import RunFolder
 from ..workdir.twin import point
@@ -25,19 +26,21 @@ class Launch:
         self._failed = threading.Event()
         self.job: str | None = None
 
-    def __call__(self, known: Mapping[str, str]) -> dict[str, str]:
-        """Makes it, with what is known by now. The OCID of the job run of each node."""
+    def __call__(self, known: Mapping[str, str], again: bool) -> dict[str, str]:
+        """Makes it, with what is known by now. The OCID of the job run of each node.
+
+        `again`: another launcher was here before, and may have made some of it.
+        """
         self._known = dict(known)
         job, *runs = self._plan.resources
-        again = self._folder.latest_launch()[0] > 1
         try:
             self.job = self._jobs.make(rendered(job.payload, self._known), self._folder.run, look=again)
         except CloudError as error:
             raise _refusal("the job", self._plan, error) from error
         self._known[JOB] = self.job
         # Whoever knows only the job's OCID, as users of ADS do, finds the run by it.
-        point(self._folder.store, self.job, self._folder.run)
-        self._folder.write_cloud({"job": self.job})
+        writing = [begin(point, self._folder.store, self.job, self._folder.run)]
+        writing.append(begin(self._folder.write_cloud, {"job": self.job}))
         there = latest(self._jobs.runs(self.job)) if again else {}
         wanted = [run for run in runs if run.name not in there]
         made = {name: seen.id for name, seen in there.items()}
@@ -47,6 +50,8 @@ class Launch:
                 refusals.append(found)
             elif found:
                 made[name] = found
+        for one in writing:
+            one.result()
         if refusals:
             raise refusals[0]
         return made
