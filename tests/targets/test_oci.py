@@ -17,7 +17,7 @@ import pytest
 from muster import launching
 from muster.rehearsal import oracle
 from muster.rehearsal.oracle import OracleServer
-from muster.targets import oci
+from muster.targets import oci, oci_home
 from muster.workdir.opening import open_store
 from tests.harness import Muster, eventually, marked
 from tests.targets.oracle_hands import (
@@ -337,7 +337,7 @@ def test_a_stop_ends_nodes_that_do_not_answer(
         all_here(place, run, 1)
         kill(launcher)
         freeze(mark)
-        for module, name in ((launching, "_STOPPED_WITHIN"), (oci, "_GRACE"), (oci, "_SILENT")):
+        for module, name in ((launching, "_STOPPED_WITHIN"), (oci, "_GRACE"), (oci_home, "_SILENT")):
             monkeypatch.setattr(module, name, 2.0)
         result = launching.Run(run, work_dir(place)).stop()
         assert result is not None

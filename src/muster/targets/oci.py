@@ -5,10 +5,9 @@ Why so, and what speaks against other ways, is told in docs/design.md.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -20,15 +19,16 @@ from ..frameworks.registry import framework
 from ..spec.code_paths import image_folder
 from ..spec.config import Target as TargetConfig
 from ..spec.job import Job
-from ..spec.locations import local_path
 from ..spec.oci_kinds import is_far
 from ..workdir.loglines import LogLine
 from ..workdir.opening import open_store
 from ..workdir.records import EXIT_CODES, PROTOCOL, End, Verdict, fold
 from ..workdir.run import RunFolder
 from .base import RUN, CodePlan, NodePlan, Plan, Say, Sight, Swept
-from .bundling import check_inputs, code_plan
+from .bundling import code_plan
 from .local import node_names
+from .oci_facts import check_far_inputs, for_boot, last_image, notes, region, storage
+from .oci_home import HomeBound
 from .oci_payloads import CODE, JOB, MARGIN, SUBNET, UNTIL, check_size, rendered, resources, run_payload
 
 if TYPE_CHECKING:
@@ -38,13 +38,9 @@ if TYPE_CHECKING:
     from .oci_launch import Launch
     from .oci_nodes import OciNodes
 
-_BOOT = ("MUSTER_BOOT_PYTHON", "SSL_CERT_FILE", "SSL_CERT_DIR")
-_PROXIES = ("http_proxy", "https_proxy", "no_proxy", "all_proxy")
 _NEEDED = ("compartment_id", "project_id")
 _GRACE = 60.0
 """Seconds that nodes have to end by themselves once their run has ended."""
-_SILENT = 120.0
-"""Seconds without a new record after which nobody is taken to be at work on a node."""
 
 
 class Oci:
@@ -63,7 +59,7 @@ class Oci:
         options = self._options(job)
         work_dir = self._work_dir(job)
         job = replace(job, work_dir=work_dir)
-        _check_inputs(job)
+        check_far_inputs(job)
         code = code_plan(job, ())
         nodes = tuple(self._node(job, made, name, work_dir, code) for name in node_names(job))
         planned = resources(job, options, nodes)
@@ -80,7 +76,7 @@ class Oci:
             requirements=job.requirements,
             nodes=nodes,
             network=f"between the nodes, inside the subnet: {made.open_ports(job)}; control {control_port(job)}",
-            notes=tuple(_notes(job, options)),
+            notes=tuple(notes(job, options)),
             resources=planned,
             statements=tuple(one.text for one in policy(needs_of(job, self.config)).statements),
             settings=options,
@@ -100,7 +96,7 @@ class Oci:
         if job.image:
             options.pop("image", None)
         elif options.get("image") == "@image":
-            options["image"] = _last_built()
+            options["image"] = last_image()
         unknown = [name for name in job.secrets if name not in (options.get("secrets") or {})]
         if unknown:
             raise LaunchError(
@@ -136,8 +132,8 @@ class Oci:
             "MUSTER_COMPARTMENT": options["compartment_id"],
             "MUSTER_TLS": "1",
             "OCI_IAM_TYPE": "resource_principal",
-            **_outside(job.env_of(role)),
-            **boot_environment(program(), _storage(_region(options))),
+            **for_boot(job.env_of(role)),
+            **boot_environment(program(), storage(region(options))),
         }
         if options.get("subnet_id"):
             environment["MUSTER_SUBNET"] = SUBNET
@@ -306,84 +302,6 @@ class Oci:
                 return None
             self._known_jobs[run] = str(found["id"])
         return self._known_jobs[run]
-
-
-class HomeBound:
-    """Whether nodes of a run are still at it: their records go on changing, and do not say that they have ended."""
-
-    def __init__(self, folder: RunFolder) -> None:
-        self._folder, self._beats, self._since = folder, frozenset[tuple[str, int]](), 0.0
-
-    def __call__(self) -> bool:
-        beats = frozenset((node.node, node.beat) for node in self._folder.nodes() if node.state != "ended")
-        if beats - self._beats:
-            self._since = time.monotonic()
-        self._beats = beats
-        return bool(beats) and time.monotonic() - self._since < _SILENT
-
-
-def _outside(env: Mapping[str, str]) -> dict[str, str]:
-    """What of the job's own variables the boot needs, before it has read the job."""
-    return {name: value for name, value in env.items() if name in _BOOT or name.lower() in _PROXIES}
-
-
-def _region(options: Mapping[str, Any]) -> str:
-    """As far as it is known here without asking anybody; a plan needs no credentials."""
-    from ..clouds.oci_profile import is_meant, read_profile
-
-    said, profile = options.get("region") or os.environ.get("OCI_REGION"), options.get("profile")
-    if str(options.get("auth") or os.environ.get("OCI_IAM_TYPE")).endswith("_principal"):
-        # A config file that lies here is somebody else's.
-        return str(said or os.environ.get("OCI_RESOURCE_PRINCIPAL_REGION", ""))
-    if said or not is_meant(profile):
-        return str(said or "")
-    with suppress(MusterError):
-        return read_profile(profile).values.get("region", "")
-    return ""
-
-
-def _storage(region: str) -> str:
-    """Where the nodes' boot finds object storage; empty for Oracle's first realm, whose hosts it knows by itself."""
-    from ..clouds.oci_bare_regions import in_full, service_host
-
-    host = service_host("objectstorage", in_full(region)) if region else ""
-    return "" if not host or host.endswith(".oraclecloud.com") else f"https://{host}"
-
-
-def _last_built() -> str:
-    from ..images import last_built
-
-    found = last_built()
-    if found is None:
-        raise LaunchError("image: @image is the last built image, and none was built here", "muster image build")
-    # With its tag, which the service wants beside the digest.
-    digest = found.digest.partition("@")[2]
-    return f"{found.tag}@{digest}" if digest else found.tag
-
-
-def _check_inputs(job: Job) -> None:
-    """Nodes elsewhere do not see the folders of this machine."""
-    from pathlib import Path
-
-    check_inputs(job)
-    for name, one in job.inputs.items():
-        if local_path(one.source, Path("/")):
-            raise LaunchError(
-                f"inputs.{name}: {one.source} is on this machine, and the nodes are not",
-                f"Put it into a bucket first, such as: oci os object bulk-upload --src-dir {one.source} …",
-            )
-
-
-def _notes(job: Job, options: Mapping[str, Any]) -> Iterator[str]:
-    images = {job.role(role).image or job.image or options.get("image") for role in ("main", "worker", "ps")}
-    if any(image and "@sha256:" not in image for image in images):
-        yield "image: named by a tag, which may move; `muster image push` tells its digest"
-    if job.ttl is None:
-        yield "ttl: none; Oracle ends the runs after 30 days"
-    if options.get("workspace"):
-        yield f"workspace: {options['workspace']} is not used; outputs come to the work dir (`muster outputs`)"
-    if not options.get("log_group_id"):
-        yield "log_group_id: none; what a node says before it reaches the work dir is seen nowhere"
 
 
 def _take_back(launch: Launch, error: BaseException, say: Say) -> None:
