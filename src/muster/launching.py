@@ -268,7 +268,7 @@ class Run:
         folder = self.folder
         if result := folder.result():
             raise ScaleError(f"run {self.id} has ended: {result.end.value}", "Start the job again as a new run.")
-        if not folder.nodes() and folder.latest_launch()[1].dead:
+        if not folder.nodes() and folder.latest_launch()[1].dead and not self.observe():
             fix = f"Take it up first: `muster run --resume {self.id}`."
             raise ScaleError(f"run {self.id} has no nodes yet, and its launcher is gone", fix)
         bounds = folder.read_job().job.workers

@@ -74,11 +74,17 @@ class Services:
     def get(self, service: str, host: str, path: str) -> Reply:
         """A plain GET, for one answer of a service whose client is slow to load: that of the network takes half a
         second of CPU."""
+        from oci._vendor.requests.exceptions import RequestException as Broken
+        from oci.exceptions import RequestException
+
         http = self._client("data_science").base_client.session
         place = endpoint(service) or f"https://{service_host(host, self.session.region)}"
 
         def ask(_client: Any) -> Any:
-            found = http.get(check_endpoint(place) + path, auth=self.session.signer, timeout=(5.0, 60.0))
+            try:
+                found = http.get(check_endpoint(place) + path, auth=self.session.signer, timeout=(5.0, 60.0))
+            except Broken as error:
+                raise RequestException(error) from error  # as the SDK's own clients do
             return _Answer(found.json(), found.headers) if found.ok else _raise(found)
 
         return self._again("data_science", f"GET {path.rpartition('/')[0]}", ask)

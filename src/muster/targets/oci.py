@@ -203,7 +203,7 @@ class Oci:
             made = launch(learning.result(), again=looking.result()[0] > 1)
         except (MusterError, KeyboardInterrupt) as error:
             why = error.message if isinstance(error, MusterError) else "the launch was interrupted"
-            say(f"{why}; taking all back")
+            say(why)
             _refused(folder, why)
             _take_back(launch, error, say)
             raise
