@@ -48,7 +48,9 @@ def main(env: "dict[str, str]") -> "list[str]":
     env.pop("MUSTER_BOOT", None)
     own = own_muster(env)
     if own:
-        return [own, "-I", "-m", "muster.node"]
+        # Where `-m` looks first is the folder that a container starts in, whose modules may be called as Python's own.
+        os.chdir("/")
+        return [own, "-m", "muster.node"]
     folder = unpacked(fetched(env))
     env["MUSTER_UNPACKED"] = folder
     # A folder with a `__main__` stands first on its own path, so that nothing of it gets into the environment.
