@@ -11,6 +11,7 @@ import pytest
 
 from tests.docker import docker as docker
 from tests.docker import registry as registry
+from tests.grouping import pytest_xdist_make_scheduler as pytest_xdist_make_scheduler
 from tests.harness import MARK, PLUGINS, Muster, marked
 
 

@@ -104,7 +104,7 @@ def running_docker(folder: Path) -> Iterator[Docker]:
     apart = ["--iptables=false", "--ip6tables=false", "--ip-masq=false", "--ip-forward=false", "--bridge=none"]
     with (folder / "log").open("wb") as log:
         daemon = subprocess.Popen(
-            ["dockerd", "--host", place, *words, *apart, "--default-address-pool", "base=10.213.0.0/16,size=24"],
+            ["dockerd", "--host", place, *words, *apart, "--default-address-pool", f"base={_pool()},size=24"],
             stdout=log,
             stderr=log,
             start_new_session=True,
@@ -116,6 +116,12 @@ def running_docker(folder: Path) -> Iterator[Docker]:
     finally:
         _end(daemon)
         shutil.rmtree(folder / "data", ignore_errors=True)  # pytest keeps folders for a while, and these are large
+
+
+def _pool() -> str:
+    """Addresses of its own for each worker: two daemons with the same would take each other's packets."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")
+    return f"10.{213 + int(worker) % 16}.0.0/16"
 
 
 def _answers(docker: Docker, daemon: subprocess.Popen[bytes]) -> bool:

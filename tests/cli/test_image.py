@@ -16,7 +16,7 @@ from tests.docs.markdown import ROOT, Command, blocks, commands, matches
 from tests.harness import Muster
 from tests.needs import needs
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.xdist_group("docker")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 PAGE = ROOT / "docs" / "images.md"
 

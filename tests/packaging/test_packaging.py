@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 MEGABYTE = 1_000_000
 
 # One worker of a parallel run builds and installs; the others have nothing of it.
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("packaging")]
+pytestmark = [pytest.mark.slow]
 
 LOOK = """
 import json, sys

@@ -17,7 +17,7 @@ from tests.harness import Muster, eventually
 from tests.rehearsal.peers import PEERS, Peer, peer
 from tests.targets.oracle_place import FINAL, IMAGE, OCIDS, There, account, reach
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ads")]
+pytestmark = [pytest.mark.slow]
 
 SHOWS = [sys.executable, "-c", "import json, os; print(json.dumps(dict(os.environ)))"]
 WAITS = ["sleep", "600"]

@@ -74,7 +74,6 @@ def oci(user: Peer, *words: str) -> Any:
     return json.loads(said) if said.strip() else None
 
 
-@pytest.mark.xdist_group("oci-peers")
 @pytest.mark.parametrize("look", LOOKS)
 def test_the_command_line_sees_what_there_is(user: Peer, look: str) -> None:
     words, query, expected = LOOKS[look]
@@ -82,7 +81,6 @@ def test_the_command_line_sees_what_there_is(user: Peer, look: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("oci-peers")
 def test_a_job_is_made_run_read_canceled_and_deleted_by_the_command_line(server: OracleServer, user: Peer) -> None:
     server.steering.ask("POST", "images", {"image": IMAGE, "argv": [sys.executable, "-c", SAYS_WHAT_IT_IS]})
     made = oci(user, "data-science", "job", "create", *job_options(), "--wait-for-state", "ACTIVE", *soon())["data"]
@@ -145,7 +143,6 @@ def search(user: Peer, run: str) -> Any:
     return oci(user, "logging-search", "search-logs", *query, *words)
 
 
-@pytest.mark.xdist_group("oci-peers")
 def test_objects_of_the_command_line_are_objects_to_us(
     server: OracleServer, user: Peer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,7 +167,6 @@ def test_objects_of_the_command_line_are_objects_to_us(
     assert (user.folder / "got").read_bytes() == b"ours"
 
 
-@pytest.mark.xdist_group("oci-peers")
 def test_keys_and_tokens_sign_and_nobody_else(server: OracleServer, user: Peer, tmp_path: Path) -> None:
     """By the options of the command line itself, with nothing in the environment."""
     session = server.make_session(tmp_path / "session")

@@ -15,7 +15,7 @@ from tests.docker import BARE, PLAIN, Docker
 from tests.harness import MARK, Muster, eventually, marked
 from tests.targets.target_contract import WAITS, TargetContract, job, logs, status
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.xdist_group("docker")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 class Boxed(Muster):
