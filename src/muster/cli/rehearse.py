@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import shlex
+import signal
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -67,6 +69,7 @@ def command(
     from ..rehearsal.rehearsing import Faults, rehearsed
 
     check_installed()
+    signal.signal(signal.SIGTERM, _interrupt)  # what was made here is taken away on this way out, too
     read, target = _job_and_target(job, on)
     _check_faults(read, delay, kill)
     with rehearsed(read, target, Faults(refuse, lose, delay, kill), port=port) as cloud:
@@ -84,6 +87,10 @@ def _check_faults(job: Job, delay: dict[str, float], kill: dict[str, float]) -> 
     for option, given, known in (("--delay", delay, list(DELAYS)), ("--kill", kill, node_names(job))):
         if unknown := [name for name in given if name not in known]:
             raise click.BadParameter(f"{option}: there is no {unknown[0]}; known are {', '.join(known)}")
+
+
+def _interrupt(_number: int, _frame: object) -> None:
+    raise KeyboardInterrupt
 
 
 def _job_and_target(path: Path, on: str) -> tuple[Job, Target]:
@@ -110,9 +117,10 @@ def _serve(cloud: Rehearsal) -> None:
     for name, value in cloud.environment.items():
         click.echo(f"export {name}={shlex.quote(value)}")
     sys.stdout.flush()
-    import signal
+    import threading
 
-    signal.sigwait({signal.SIGINT, signal.SIGTERM})
+    with suppress(KeyboardInterrupt):
+        threading.Event().wait()
 
 
 def _run(job: Job, target: Target, folder: Path, cloud: Rehearsal) -> int:
